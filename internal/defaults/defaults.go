@@ -1,0 +1,77 @@
+// Package defaults holds every default number of Berth in one place. docs/architecture.md shows the same table; a test
+// compares the two.
+package defaults
+
+import "time"
+
+// Leases and liveness. Alive has to be several heartbeats; Lease is the hard end of a claim and bounds one call.
+const (
+	Heartbeat   = 2 * time.Second  // how often a worker says that it lives
+	Alive       = 6 * time.Second  // a worker is dead this long after its last heartbeat
+	Lease       = 60 * time.Second // hard end of a claim
+	CallTimeout = 20 * time.Second // of one call to a backend
+	LeaseMargin = 5 * time.Second  // a worker stops acting on a lease this long before its end
+	Seen        = 30 * time.Second // how often a live worker's provisioners are marked as seen
+	MissingFor  = 10 * time.Minute // a provisioner that no live worker has had for so long is missing
+	LostSpread  = 30 * time.Second // what was lost twice is tried again within this time
+	MaxLost     = 3                // workers lost in a row before a place is set aside
+	LostRetry   = 10 * time.Minute // how often a place that was set aside is tried
+)
+
+// Dispatching and retrying.
+const (
+	Dispatch      = time.Second      // how often each process looks for what is due
+	DispatchBatch = 500              // places woken at a time
+	Grace         = 5 * time.Second  // a fresh job has this long before the dispatcher adds one
+	MaxGrace      = 10 * time.Minute // what the dispatcher's patience grows to in a backlog
+	Look          = time.Second      // until a pending place is looked at again
+	BackoffBase   = time.Second      // first pause after a failure; doubled each time
+	BackoffMax    = 5 * time.Minute  // longest pause after a failure
+	FullWait      = time.Minute      // a place that waits for room looks by itself this often
+	UnavailWait   = 2 * time.Second  // pause after a backend as a whole did not answer
+	InvalidRetry  = time.Hour        // a place that was given up is tried again this often
+	Timeout       = 5 * time.Minute  // how long a resource may be on its way before that is an error
+)
+
+// Storing outcomes.
+const (
+	Committers   = 1                      // goroutines that store outcomes in groups
+	CommitGroup  = 64                     // outcomes stored in one transaction at most
+	CommitTries  = 3                      // tries before an outcome is parked off its job's slot
+	CommitPause  = 50 * time.Millisecond  // between those tries
+	ParkPause    = 500 * time.Millisecond // between tries to store a parked outcome
+	HeldTries    = 4                      // a run asks so often again for a place that is held
+	HeldPause    = 20 * time.Millisecond  // first pause between those; doubled each time
+	HeldAtOnce   = 10                     // runs of a process that may ask again at once
+	MaxMessage   = 4096                   // bytes of a stored message
+	MaxNotes     = 1 << 20                // bytes of a stored state or config
+	CommitBudget = 20 * time.Second       // of one transaction that stores outcomes
+)
+
+// Connections and sessions.
+const (
+	EnginePool         = 10                     // connections of the engine and the backends in each process
+	QueuePool          = 8                      // connections of River in each process
+	LockTimeout        = 500 * time.Millisecond // of a worker's transactions: below deadlock_timeout, so that admin is never the victim
+	IdleInTransaction  = 5 * time.Second        // a session that stops inside a transaction is ended by the server
+	ClockSkew          = 2 * time.Second        // a process whose clock is further off than this is not ready
+	ConnectTimeout     = 5 * time.Second        //
+	ShutdownSoft       = 15 * time.Second       // running steps may finish in this time
+	ShutdownHard       = 5 * time.Second        // then they are cancelled, and get this long to stop
+	MaxWorkers         = 100                    // jobs at once in each provisioner's queue
+	FetchCooldown      = 10 * time.Millisecond  // of River, on both sides
+	FetchPoll          = time.Second            //
+	JobTimeout         = 50 * time.Second       // well above CallTimeout
+	RescueAfter        = time.Minute            // River tidies jobs of killed workers after this; nothing rests on it
+	JobMaxAttempts     = 25                     //
+	PriorityIntent     = 1                      // of the job of a change of intent
+	PriorityBackground = 2                      // of every other wake-up
+)
+
+// Static pools.
+const (
+	PingTimeout  = 3 * time.Second // of GET <host>/v1/ping
+	PingFailures = 3               // in a row, and the host takes no new resources
+	ProbeEvery   = 5 * time.Second // how often a closed host is asked whether it answers again
+	AssignEvery  = time.Second     // how often free room is matched to those who wait, if nothing else did
+)

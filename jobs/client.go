@@ -1,0 +1,91 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertype"
+
+	"berth/internal/defaults"
+)
+
+// Schema is where River's tables live.
+const Schema = "berth"
+
+// Config says which queues a client works and how.
+type Config struct {
+	Provisioners []string // whose queues this process works, beside the shared one
+	MaxWorkers   int      // jobs at once in each queue; 0 is the default
+	Driver       Driver
+	Logger       *slog.Logger
+	ID           string             // names this client in River's records
+	Workers      *river.Workers     // further kinds; nil for none
+	Queues       []string           // further queues, for those kinds
+	Errors       river.ErrorHandler // told of failed jobs; nil for none
+}
+
+// NewClient makes a client of the queue that is ready to be started. The pool is River's alone: jobs that hold connections
+// must not starve its leadership and completions.
+func NewClient(pool *pgxpool.Pool, c Config) (*river.Client[pgx.Tx], error) {
+	workers := c.Workers
+	if workers == nil {
+		workers = river.NewWorkers()
+	}
+	err := errors.Join(
+		river.AddWorkerSafely(workers, &placeWorker[ProvisionArgs]{driver: c.Driver}),
+		river.AddWorkerSafely(workers, &placeWorker[HibernateArgs]{driver: c.Driver}),
+		river.AddWorkerSafely(workers, &placeWorker[DeprovisionArgs]{driver: c.Driver}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("register the kinds of jobs: %w", err)
+	}
+	queue := river.QueueConfig{MaxWorkers: c.MaxWorkers}
+	if queue.MaxWorkers == 0 {
+		queue.MaxWorkers = defaults.MaxWorkers
+	}
+	queues := map[string]river.QueueConfig{Shared: queue}
+	for _, p := range c.Provisioners {
+		queues[Queue(p)] = queue
+	}
+	for _, q := range c.Queues {
+		queues[q] = queue
+	}
+	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
+		ID: c.ID, Schema: Schema, Logger: c.Logger,
+		Workers: workers, Queues: queues, FetchOnlyKnownKinds: true,
+		FetchCooldown: defaults.FetchCooldown, FetchPollInterval: defaults.FetchPoll,
+		JobTimeout: defaults.JobTimeout, RescueStuckJobsAfter: defaults.RescueAfter, MaxAttempts: defaults.JobMaxAttempts,
+		SoftStopTimeout: defaults.ShutdownSoft,
+		Middleware:      []rivertype.Middleware{&guard{}},
+		ErrorHandler:    c.Errors,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make a client of the queue: %w", err)
+	}
+	return client, nil
+}
+
+var _ rivertype.WorkerMiddleware = (*guard)(nil)
+
+// guard keeps what a job returns storable. A NUL byte in an error's text would stop every later completion of the whole
+// client, and a panic's value may hold one too.
+type guard struct{ river.MiddlewareDefaults }
+
+// Work runs the job and cleans what comes out of it.
+func (*guard) Work(ctx context.Context, job *rivertype.JobRow, doInner func(context.Context) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+		if err != nil {
+			err = cleaned{err}
+		}
+	}()
+	return doInner(ctx)
+}
