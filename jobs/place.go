@@ -13,10 +13,12 @@ type Place struct {
 	Provisioner string    `json:"provisioner"`
 }
 
-// ProvisionArgs, HibernateArgs and DeprovisionArgs are the arguments of the kinds of the same names.
 type (
-	ProvisionArgs   struct{ Place }
-	HibernateArgs   struct{ Place }
+	// ProvisionArgs are the arguments of the kind Provision.
+	ProvisionArgs struct{ Place }
+	// HibernateArgs are the arguments of the kind Hibernate.
+	HibernateArgs struct{ Place }
+	// DeprovisionArgs are the arguments of the kind Deprovision.
 	DeprovisionArgs struct{ Place }
 )
 
