@@ -1,0 +1,13 @@
+FROM golang:1.26.8 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+RUN CGO_ENABLED=0 go build -trimpath -o /worker ./cmd/worker
+
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /worker /worker
+USER 65532:65532
+ENTRYPOINT ["/worker"]
+CMD ["run"]
