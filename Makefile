@@ -1,0 +1,80 @@
+# `make help` lists what there is. Everything needs Go; what starts Postgres needs a Postgres installation or DATABASE_URL.
+
+GO ?= go
+# Built from their own modules on first use (minutes), then kept in Go's build cache.
+SQLC ?= $(GO) tool -modfile=$(CURDIR)/tools/sqlc/go.mod sqlc
+GOLANGCI ?= $(GO) tool -modfile=$(CURDIR)/tools/golangci-lint/go.mod golangci-lint
+
+ARGS ?=
+COUNT ?= 20
+PKG ?= ./...
+
+.DEFAULT_GOAL := help
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo
+demo: ## Show it at work on a private Postgres, then serve until Ctrl-C (ARGS="--once" to stop by itself)
+	@$(GO) run ./cmd/worker dev $(ARGS)
+
+.PHONY: test
+test: ## Run all tests (PKG=./reconcile for one package)
+	$(GO) test -timeout 20m $(PKG)
+
+.PHONY: race
+race: ## Run all tests under the race detector, nothing from the cache
+	$(GO) test -race -count=1 -timeout 40m $(PKG)
+
+.PHONY: soak
+soak: ## Run all tests again and again under the race detector (COUNT=20)
+	$(GO) test -race -count=$(COUNT) -failfast -timeout 24h $(PKG)
+
+.PHONY: bench
+bench: ## Measure side by side with bare River jobs and pgbench, and print the ratios
+	@$(GO) run ./cmd/worker bench $(ARGS)
+
+.PHONY: build
+build: ## Build the worker into bin/, static
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/worker ./cmd/worker
+
+.PHONY: fmt
+fmt: ## Format the code
+	gofmt -s -w .
+
+.PHONY: generate
+generate: ## Generate db/dbsqlc from db/queries and db/migrations
+	rm -rf db/dbsqlc
+	$(SQLC) generate
+
+.PHONY: lint
+lint: ## Lint, the import arrows and the formatting included
+	$(GOLANGCI) run ./...
+
+.PHONY: check
+check: check-generated check-format vet lint check-arrows check-compose race ## Run all that CI runs
+
+# The parts of `check`, for CI and for when one of them failed.
+
+.PHONY: check-generated
+check-generated:
+	@tools/generated.sh $(SQLC)
+
+.PHONY: check-format
+check-format:
+	@bad=$$(gofmt -s -l .); \
+	if [ -n "$$bad" ]; then echo "not formatted: run \`make fmt\`:" >&2; echo "$$bad" >&2; exit 1; fi
+
+.PHONY: vet
+vet:
+	$(GO) vet ./...
+
+.PHONY: check-arrows
+check-arrows:
+	@tools/arrows.sh $(GOLANGCI)
+
+# The values are only there to be filled in; nothing is started.
+.PHONY: check-compose
+check-compose:
+	POSTGRES_PASSWORD=check RILL_ADMIN_PROVISIONER_SET_JSON='{}' RILL_ADMIN_DEFAULT_PROVISIONER=check \
+		docker-compose -f compose.yaml config -q
