@@ -159,11 +159,11 @@ CREATE INDEX events_deployment_idx ON berth.events (deployment_id, id);
 CREATE VIEW berth.deployment_details AS
 SELECT d.id, d.project_id, d.environment, d.desired_state, d.state, d.created_at, d.updated_at,
        o.name AS organization, p.name AS project,
-       coalesce(r.provisioner, '') AS provisioner, coalesce(r.reason, '') AS reason, coalesce(r.message, '') AS message,
-       coalesce((r.args ->> 'slots')::int, 0) AS slots, coalesce(nullif(r.args ->> 'version', ''), 'latest') AS version,
-       coalesce(replace(r.id::text, '-', ''), '') AS runtime_instance_id,
-       coalesce(CASE WHEN d.state IN ('running', 'updating') THEN r.config ->> 'host' END, '') AS runtime_host,
-       coalesce(CASE WHEN d.state IN ('running', 'updating') THEN r.config ->> 'audience' END, '') AS runtime_audience
+       coalesce(r.provisioner, '')::text AS provisioner, coalesce(r.reason, '')::text AS reason, coalesce(r.message, '')::text AS message,
+       coalesce((r.args ->> 'slots')::int, 0)::int AS slots, coalesce(nullif(r.args ->> 'version', ''), 'latest')::text AS version,
+       coalesce(replace(r.id::text, '-', ''), '')::text AS runtime_instance_id,
+       coalesce(CASE WHEN d.state IN ('running', 'updating') THEN r.config ->> 'host' END, '')::text AS runtime_host,
+       coalesce(CASE WHEN d.state IN ('running', 'updating') THEN r.config ->> 'audience' END, '')::text AS runtime_audience
 FROM berth.deployments d
 JOIN berth.projects p ON p.id = d.project_id
 JOIN berth.organizations o ON o.id = p.organization_id

@@ -1,0 +1,16 @@
+-- name: EventInsert :exec
+-- The nil uuid stands for none.
+INSERT INTO berth.events (deployment_id, resource_id, kind, actor, detail)
+SELECT nullif(n.deployment_id, '00000000-0000-0000-0000-000000000000'::uuid), nullif(n.resource_id, '00000000-0000-0000-0000-000000000000'::uuid),
+    n.kind, @actor::text, n.detail
+FROM (SELECT unnest(@deployment_ids::uuid[]) AS deployment_id, unnest(@resource_ids::uuid[]) AS resource_id, unnest(@kinds::text[]) AS kind, unnest(@details::jsonb[]) AS detail, generate_subscripts(@deployment_ids::uuid[], 1) AS ord) AS n
+ORDER BY n.ord;
+
+-- name: EventDeleted :many
+-- Which of these deployments were deleted once.
+SELECT DISTINCT e.deployment_id::uuid AS id FROM berth.events e
+WHERE e.deployment_id = ANY(@ids::uuid[]) AND e.kind = 'DeploymentDeleted'
+ORDER BY 1;
+
+-- name: EventList :many
+SELECT * FROM berth.events WHERE deployment_id = @deployment_id ORDER BY id;

@@ -1,0 +1,116 @@
+-- name: PlaceInsert :many
+-- The tombstone of an earlier stay would let a sweep delete what is made now, so it goes.
+WITH n AS (
+    SELECT * FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@provisioners::text[]) AS provisioner, unnest(@deployment_ids::uuid[]) AS deployment_id, unnest(@types::text[]) AS type, unnest(@names::text[]) AS name, unnest(@desired_phases::text[]) AS desired_phase, unnest(@args::jsonb[]) AS args) AS n
+), forgotten AS (
+    DELETE FROM berth.deleted_resources t USING n WHERE t.id = n.id AND t.provisioner = n.provisioner
+)
+INSERT INTO berth.provisioner_resources (id, provisioner, deployment_id, type, name, desired_phase, args, retry_at, deadline_at)
+SELECT n.id, n.provisioner, n.deployment_id, n.type, n.name, n.desired_phase, n.args, clock_timestamp() + @grace::interval,
+    CASE WHEN n.desired_phase = 'ready' THEN clock_timestamp() + v.timeout END
+FROM n JOIN berth.provisioners v ON v.name = n.provisioner
+ORDER BY n.id
+RETURNING id, provisioner, deployment_id, desired_phase;
+
+-- name: PlaceWish :many
+-- A new intent for the current places of these deployments. What has it already, and is not failing, is left alone.
+WITH l AS (
+    SELECT p.id, p.provisioner FROM berth.provisioner_resources p
+    WHERE p.deployment_id = ANY(@deployment_ids::uuid[]) AND p.desired_phase <> 'absent'
+      AND (p.desired_phase <> @desired_phase OR p.given_up_at IS NOT NULL OR p.failures > 0)
+    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p
+)
+UPDATE berth.provisioner_resources p
+SET desired_phase = @desired_phase, generation = p.claimed_generation + 1, intent_generation = p.claimed_generation + 1,
+    retry_at = clock_timestamp() + @grace::interval, failures = 0, failing_since = NULL, given_up_at = NULL, lost = 0, reason = '', message = '',
+    deadline_at = CASE WHEN @desired_phase = 'ready' THEN clock_timestamp() + v.timeout END, updated_at = now()
+FROM l JOIN berth.provisioners v ON v.name = l.provisioner
+WHERE p.id = l.id AND p.provisioner = l.provisioner
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase;
+
+-- name: PlaceWishRestarted :many
+-- The places of a restart that are parked are wished ready again.
+WITH l AS (
+    SELECT p.id, p.provisioner FROM berth.provisioner_resources p
+    WHERE p.id = ANY(@ids::uuid[]) AND p.desired_phase = 'hibernated'
+    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p
+)
+UPDATE berth.provisioner_resources p
+SET desired_phase = 'ready', generation = p.claimed_generation + 1, intent_generation = p.claimed_generation + 1,
+    retry_at = clock_timestamp() + @grace::interval, failures = 0, failing_since = NULL, given_up_at = NULL, lost = 0, reason = '', message = '',
+    deadline_at = clock_timestamp() + v.timeout, updated_at = now()
+FROM l JOIN berth.provisioners v ON v.name = l.provisioner
+WHERE p.id = l.id AND p.provisioner = l.provisioner
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase;
+
+-- name: PlaceWishAbsent :many
+-- Every place of these deployments, moves under way included, or only the resource named.
+WITH l AS (
+    SELECT p.id, p.provisioner FROM berth.provisioner_resources p
+    WHERE p.deployment_id = ANY(@deployment_ids::uuid[])
+      AND (sqlc.narg(type)::text IS NULL OR (p.type = sqlc.narg(type)::text AND lower(p.name) = lower(sqlc.narg(name)::text)))
+      AND (p.desired_phase <> 'absent' OR p.given_up_at IS NOT NULL OR p.failures > 0)
+    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p
+)
+UPDATE berth.provisioner_resources p
+SET desired_phase = 'absent', generation = p.claimed_generation + 1, intent_generation = p.claimed_generation + 1,
+    retry_at = clock_timestamp() + @grace::interval, failures = 0, failing_since = NULL, given_up_at = NULL, lost = 0, reason = '', message = '',
+    deadline_at = NULL, updated_at = now()
+FROM l
+WHERE p.id = l.id AND p.provisioner = l.provisioner
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase;
+
+-- name: PlacePatch :many
+-- Changes what is asked for where that makes a difference. A new intent only where the resource is wished ready: what is parked
+-- reads it when it wakes.
+WITH n AS (
+    SELECT p.id, p.provisioner, v.timeout,
+        p.args || @patch::jsonb
+            || CASE WHEN @annotations::jsonb = '{}'::jsonb AND cardinality(@forget::text[]) = 0 THEN '{}'::jsonb
+               ELSE jsonb_build_object('annotations', (coalesce(p.args -> 'annotations', '{}'::jsonb) - @forget::text[]) || @annotations::jsonb) END AS args
+    FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
+    WHERE p.deployment_id = ANY(@deployment_ids::uuid[]) AND p.desired_phase <> 'absent' AND p.type = @type AND lower(p.name) = lower(@name)
+    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p
+)
+UPDATE berth.provisioner_resources p
+SET args = n.args, updated_at = now(),
+    generation = CASE WHEN p.desired_phase = 'ready' THEN p.claimed_generation + 1 ELSE p.generation END,
+    intent_generation = CASE WHEN p.desired_phase = 'ready' THEN p.claimed_generation + 1 ELSE p.intent_generation END,
+    retry_at = CASE WHEN p.desired_phase = 'ready' THEN clock_timestamp() + @grace::interval ELSE p.retry_at END,
+    failures = CASE WHEN p.desired_phase = 'ready' THEN 0 ELSE p.failures END,
+    failing_since = CASE WHEN p.desired_phase = 'ready' THEN NULL ELSE p.failing_since END,
+    given_up_at = CASE WHEN p.desired_phase = 'ready' THEN NULL ELSE p.given_up_at END,
+    lost = CASE WHEN p.desired_phase = 'ready' THEN 0 ELSE p.lost END,
+    reason = CASE WHEN p.desired_phase = 'ready' THEN '' ELSE p.reason END,
+    message = CASE WHEN p.desired_phase = 'ready' THEN '' ELSE p.message END,
+    deadline_at = CASE WHEN p.desired_phase = 'ready' THEN clock_timestamp() + n.timeout ELSE p.deadline_at END
+FROM n
+WHERE p.id = n.id AND p.provisioner = n.provisioner AND p.args <> n.args
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase;
+
+-- name: PlaceCurrent :many
+-- The current resource of a name in each of these deployments.
+SELECT p.id, p.provisioner, p.deployment_id, p.args FROM berth.provisioner_resources p
+WHERE p.deployment_id = ANY(@deployment_ids::uuid[]) AND p.desired_phase <> 'absent' AND p.type = @type AND lower(p.name) = lower(@name)
+ORDER BY p.id;
+
+-- name: PlaceList :many
+SELECT id, provisioner, deployment_id, type, name, desired_phase, phase, reason, message, args, config, generation, observed_generation,
+    intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at
+FROM berth.provisioner_resources WHERE deployment_id = ANY(@deployment_ids::uuid[])
+ORDER BY deployment_id, type, name, created_at;
+
+-- name: PlaceTryAgain :many
+-- A new intent, the same as before, for what is failing.
+WITH l AS (
+    SELECT p.id, p.provisioner FROM berth.provisioner_resources p
+    WHERE p.deployment_id = ANY(@deployment_ids::uuid[]) AND (p.given_up_at IS NOT NULL OR p.failures > 0)
+    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p
+)
+UPDATE berth.provisioner_resources p
+SET generation = p.claimed_generation + 1, intent_generation = p.claimed_generation + 1,
+    retry_at = clock_timestamp() + @grace::interval, failures = 0, failing_since = NULL, given_up_at = NULL, lost = 0, reason = '', message = '',
+    deadline_at = CASE WHEN p.desired_phase = 'ready' THEN clock_timestamp() + v.timeout END, updated_at = now()
+FROM l JOIN berth.provisioners v ON v.name = l.provisioner
+WHERE p.id = l.id AND p.provisioner = l.provisioner
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase;

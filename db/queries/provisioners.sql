@@ -1,0 +1,42 @@
+-- name: ProvisionerList :many
+SELECT p.name, p.type, p.supports, p.is_default, p.timeout, p.seen_at,
+    (p.seen_at < clock_timestamp() - @missing_for::interval)::boolean AS missing
+FROM berth.provisioners p
+ORDER BY p.name;
+
+-- name: ProvisionerRegister :many
+-- Registers names that are not known yet; one that is known is left as it is.
+INSERT INTO berth.provisioners (name, type, supports, timeout)
+SELECT n.name, n.type, string_to_array(n.supports, ','), n.timeout
+FROM (SELECT unnest(@names::text[]) AS name, unnest(@types::text[]) AS type, unnest(@supports::text[]) AS supports, unnest(@timeouts::interval[]) AS timeout) AS n
+ORDER BY n.name
+ON CONFLICT (name) DO NOTHING
+RETURNING name;
+
+-- name: ProvisionerAnnounce :exec
+-- What a worker knows of the provisioners that it has; the type of a name never changes.
+UPDATE berth.provisioners p
+SET supports = string_to_array(n.supports, ','), timeout = n.timeout, seen_at = clock_timestamp()
+FROM (SELECT unnest(@names::text[]) AS name, unnest(@types::text[]) AS type, unnest(@supports::text[]) AS supports, unnest(@timeouts::interval[]) AS timeout) AS n
+WHERE p.name = n.name AND p.type = n.type;
+
+-- name: ProvisionerRetyped :many
+-- Names that are registered with another type, and how many places each has.
+SELECT p.name, p.type, n.type::text AS wanted,
+    (SELECT count(*) FROM berth.provisioner_resources r WHERE r.provisioner = p.name) AS places
+FROM (SELECT unnest(@names::text[]) AS name, unnest(@types::text[]) AS type) AS n
+JOIN berth.provisioners p ON p.name = n.name AND p.type <> n.type
+ORDER BY p.name;
+
+-- name: ProvisionerSeen :exec
+UPDATE berth.provisioners SET seen_at = clock_timestamp()
+WHERE name = ANY(@names::text[]) AND seen_at < clock_timestamp() - @older::interval;
+
+-- name: ProvisionerDefaultClear :exec
+UPDATE berth.provisioners SET is_default = false WHERE is_default AND name <> @name;
+
+-- name: ProvisionerDefaultSet :execrows
+UPDATE berth.provisioners SET is_default = true WHERE name = @name AND NOT is_default;
+
+-- name: ProvisionerPlaces :many
+SELECT provisioner, count(*) AS places FROM berth.provisioner_resources GROUP BY provisioner ORDER BY provisioner;

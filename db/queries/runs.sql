@@ -1,0 +1,129 @@
+-- What the engine does with places: claims, outcomes, wake-ups.
+
+-- name: PlaceClaim :many
+-- One answer a place at most; see berth.claim. In the order given, each in statements of its own.
+SELECT c.held::boolean AS held, c.taken_over, n.id::uuid AS id, n.provisioner::text AS provisioner, c.deployment_id, c.type, c.name, c.desired_phase, c.phase, c.args, c.state, c.config,
+    n.fence::uuid AS fence, c.failures, c.lost, c.claimed_generation
+FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@provisioners::text[]) AS provisioner, unnest(@fences::uuid[]) AS fence) AS n
+CROSS JOIN LATERAL berth.claim(n.id, n.provisioner, n.fence, @worker, @lease, @alive, @take_over, @spread) c;
+
+-- name: PlaceGiveBack :many
+-- Ends leases by the fences that they chose, and has the places driven anew. Nothing is counted.
+UPDATE berth.provisioner_resources p
+SET fence = NULL, leased_by = NULL, leased_until = NULL, generation = p.claimed_generation + 1, retry_at = clock_timestamp() + @grace::interval
+WHERE p.fence = ANY(@fences::uuid[])
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase;
+
+-- name: PlaceStore :many
+-- Stores outcomes under their fences, where the deployment is locked by the caller. An outcome claimed before the last change
+-- of intent says what was seen and settles nothing. What could not be learned overwrites nothing that is known. A retry below zero is none.
+WITH o AS (
+    SELECT unnest(@ids::uuid[]) AS id, unnest(@provisioners::text[]) AS provisioner, unnest(@fences::uuid[]) AS fence,
+        unnest(@phases::text[]) AS phase, unnest(@reasons::text[]) AS reason, unnest(@messages::text[]) AS message,
+        unnest(@states::jsonb[]) AS state, unnest(@configs::jsonb[]) AS config,
+        unnest(@met::boolean[]) AS met, unnest(@failed::boolean[]) AS failed, unnest(@given_up::boolean[]) AS given_up,
+        unnest(@waits::boolean[]) AS waits, unnest(@retries::interval[]) AS retry
+), l AS (
+    SELECT p.id, p.provisioner, p.phase AS old_phase, p.config AS old_config, v.timeout,
+        p.claimed_generation >= p.intent_generation AS current, p.observed_generation >= p.intent_generation AS was_met
+    FROM berth.provisioner_resources p
+    JOIN o ON o.id = p.id AND o.provisioner = p.provisioner AND o.fence = p.fence
+    JOIN berth.provisioners v ON v.name = p.provisioner
+    WHERE p.deployment_id IS NULL OR p.deployment_id = ANY(@locked::uuid[])
+    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p
+)
+UPDATE berth.provisioner_resources p
+SET phase = CASE WHEN o.phase = 'unknown' THEN p.phase ELSE o.phase END,
+    reason = CASE WHEN l.current THEN o.reason ELSE p.reason END,
+    message = CASE WHEN l.current THEN o.message ELSE p.message END,
+    state = o.state, config = o.config,
+    observed_generation = CASE WHEN l.current AND o.met THEN p.claimed_generation ELSE p.observed_generation END,
+    given_up_at = CASE WHEN NOT l.current THEN p.given_up_at WHEN o.met THEN NULL WHEN o.given_up THEN coalesce(p.given_up_at, now()) ELSE p.given_up_at END,
+    failures = CASE WHEN NOT l.current THEN p.failures WHEN o.met THEN 0 WHEN o.failed THEN p.failures + 1 ELSE p.failures END,
+    failing_since = CASE WHEN NOT l.current THEN p.failing_since WHEN o.met THEN NULL WHEN o.failed THEN coalesce(p.failing_since, now()) ELSE p.failing_since END,
+    deadline_at = CASE WHEN NOT l.current THEN p.deadline_at
+        WHEN o.met OR o.waits OR p.desired_phase <> 'ready' THEN NULL
+        ELSE coalesce(p.deadline_at, clock_timestamp() + l.timeout) END,
+    retry_at = CASE WHEN p.generation > p.claimed_generation THEN clock_timestamp() + @grace::interval WHEN o.retry >= interval '0' THEN clock_timestamp() + o.retry END,
+    lost = CASE WHEN o.reason = 'WorkerLost' THEN p.lost ELSE 0 END,
+    fence = NULL, leased_by = NULL, leased_until = NULL, updated_at = now()
+FROM o JOIN l ON l.id = o.id AND l.provisioner = o.provisioner
+WHERE p.id = o.id AND p.provisioner = o.provisioner AND p.fence = o.fence
+RETURNING o.fence::uuid AS fence, p.id, p.provisioner, p.deployment_id, p.type, p.desired_phase, p.phase, p.config,
+    (p.generation > p.claimed_generation)::boolean AS moved, (l.current AND o.met)::boolean AS met, l.was_met::boolean AS was_met,
+    l.old_phase, (l.old_config IS DISTINCT FROM p.config)::boolean AS config_changed;
+
+-- name: PlaceDrop :many
+-- Lets go of the rows of what is confirmed gone and still wished so, and leaves the proof that it was ours.
+WITH o AS (
+    SELECT unnest(@ids::uuid[]) AS id, unnest(@provisioners::text[]) AS provisioner, unnest(@fences::uuid[]) AS fence
+), gone AS (
+    DELETE FROM berth.provisioner_resources p USING o
+    WHERE p.id = o.id AND p.provisioner = o.provisioner AND p.fence = o.fence AND p.desired_phase = 'absent'
+      AND p.claimed_generation >= p.intent_generation AND (p.deployment_id IS NULL OR p.deployment_id = ANY(@locked::uuid[]))
+    RETURNING p.fence, p.id, p.provisioner, p.deployment_id, p.type, p.config
+), proof AS (
+    INSERT INTO berth.deleted_resources (id, provisioner) SELECT g.id, g.provisioner FROM gone g ON CONFLICT DO NOTHING
+)
+SELECT g.fence::uuid AS fence, g.id, g.provisioner, g.deployment_id, g.type, g.config FROM gone g;
+
+-- name: PlaceHeldBy :many
+-- Which of these fences still hold a lease, and whose deployments they need.
+SELECT p.fence::uuid AS fence, p.deployment_id FROM berth.provisioner_resources p WHERE p.fence = ANY(@fences::uuid[]);
+
+-- name: PlaceUnblocked :many
+-- What waited for a place of these resources to go.
+SELECT p.id, p.provisioner, p.deployment_id, p.desired_phase FROM berth.provisioner_resources p
+WHERE p.id = ANY(@ids::uuid[]) AND p.desired_phase <> 'absent' AND p.claimed_generation < p.generation
+ORDER BY p.id, p.provisioner;
+
+-- name: PlaceWake :many
+-- A generation more, unless one is waiting to be claimed.
+WITH l AS (
+    SELECT p.id, p.provisioner FROM berth.provisioner_resources p
+    WHERE p.id = ANY(@ids::uuid[]) AND p.provisioner = @provisioner AND p.claimed_generation = p.generation
+    ORDER BY p.id FOR NO KEY UPDATE
+)
+UPDATE berth.provisioner_resources p
+SET generation = p.generation + 1, retry_at = least(p.retry_at, clock_timestamp() + @grace::interval)
+FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase;
+
+-- name: PlaceDispatch :many
+-- Wakes what is due and held by nobody alive. Patience grows with the time since the last outcome, so a backlog is not buried
+-- under jobs. Places of provisioners that no live worker has go to the queue that all work.
+WITH due AS (
+    SELECT p.id, p.provisioner, v.seen_at < clock_timestamp() - @missing_for::interval AS missing
+    FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
+    WHERE p.retry_at <= clock_timestamp()
+      AND (p.fence IS NULL OR p.leased_until <= clock_timestamp() OR (@take_over::boolean AND NOT berth.lease_live(p.leased_by, p.leased_until, @alive::interval)))
+      AND (p.desired_phase = 'absent' OR NOT EXISTS (SELECT FROM berth.provisioner_resources s
+            WHERE s.id = p.id AND s.provisioner <> p.provisioner AND s.desired_phase = 'absent' AND s.deployment_id IS NOT NULL))
+    ORDER BY p.retry_at LIMIT @most FOR NO KEY UPDATE OF p SKIP LOCKED
+)
+UPDATE berth.provisioner_resources p
+SET generation = p.claimed_generation + 1,
+    retry_at = clock_timestamp() + greatest(@grace::interval, least(@max_grace::interval, (clock_timestamp() - p.updated_at) / 2))
+FROM due WHERE p.id = due.id AND p.provisioner = due.provisioner
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, due.missing::boolean AS missing;
+
+-- name: PlaceOverdue :many
+-- Deployments of places whose deadline passed and whose state does not say so yet.
+SELECT DISTINCT d.id FROM berth.provisioner_resources p JOIN berth.deployments d ON d.id = p.deployment_id
+WHERE p.deadline_at <= clock_timestamp() AND d.desired_state = 'running' AND d.state <> 'errored'
+ORDER BY d.id LIMIT @most;
+
+-- name: PlaceStrand :many
+-- A place whose provisioner no live worker has: a delete is settled with a debt, everything else waits and says why. Nothing
+-- that is held by a live run is touched.
+UPDATE berth.provisioner_resources p
+SET deployment_id = CASE WHEN p.desired_phase = 'absent' THEN NULL ELSE p.deployment_id END,
+    reason = 'ProvisionerMissing', message = @message, claimed_generation = p.generation,
+    retry_at = clock_timestamp() + @retry::interval, updated_at = now()
+FROM berth.provisioners v
+WHERE p.id = @id AND p.provisioner = @provisioner AND p.fence IS NULL
+  AND v.name = p.provisioner AND v.seen_at < clock_timestamp() - @missing_for::interval
+RETURNING p.id, p.provisioner, p.desired_phase;
+
+-- name: PlaceDeployment :one
+SELECT deployment_id FROM berth.provisioner_resources WHERE id = @id AND provisioner = @provisioner;

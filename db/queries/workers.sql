@@ -1,0 +1,14 @@
+-- name: WorkerBeat :execrows
+-- An id that was declared dead stays dead: others may have taken over. 0 rows then.
+INSERT INTO berth.workers AS w (id, version, provisioners, alive_until)
+VALUES (@id, @version, @provisioners, clock_timestamp() + @alive::interval)
+ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until WHERE w.alive_until > clock_timestamp();
+
+-- name: WorkerEnd :exec
+-- Dead from now on: what it held may be taken over at once.
+UPDATE berth.workers SET alive_until = least(alive_until, clock_timestamp()) WHERE id = @id;
+
+-- name: WorkerPrune :exec
+-- Only rows that no lease can name any more: an unknown worker counts as alive.
+DELETE FROM berth.workers w WHERE w.alive_until < clock_timestamp() - @older::interval
+    AND NOT EXISTS (SELECT FROM berth.provisioner_resources r WHERE r.leased_by = w.id);

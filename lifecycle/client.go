@@ -1,0 +1,38 @@
+package lifecycle
+
+import (
+	"bytes"
+	"log/slog"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"berth/db/dbsqlc"
+	"berth/jobs"
+)
+
+// A Client changes what deployments are to be. It holds no connection and is safe for concurrent use.
+type Client struct {
+	jobs  *jobs.Inserter
+	actor string
+	q     *dbsqlc.Queries
+}
+
+// NewClient makes a client. The actor is written into the events of what it changes.
+func NewClient(actor string, logger *slog.Logger) (*Client, error) {
+	inserter, err := jobs.NewInserter(logger)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{jobs: inserter, actor: actor, q: dbsqlc.New()}, nil
+}
+
+// Jobs is the inserter of the client, for those who wake places for reasons of their own.
+func (c *Client) Jobs() *jobs.Inserter { return c.jobs }
+
+// sorted returns the ids in the order in which everything is locked, each once.
+func sorted(ids []uuid.UUID) []uuid.UUID {
+	out := slices.Clone(ids)
+	slices.SortFunc(out, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	return slices.Compact(out)
+}

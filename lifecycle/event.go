@@ -1,0 +1,82 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"berth/db/dbsqlc"
+)
+
+// Kinds of events. Consumers read them in the order of their ids; the same one may be told twice.
+const (
+	DeploymentCreated = "DeploymentCreated" // by a person or a service, as the next six
+	StartAsked        = "StartAsked"
+	StopAsked         = "StopAsked"
+	RestartAsked      = "RestartAsked"
+	UpdateAsked       = "UpdateAsked"
+	DeleteAsked       = "DeleteAsked"
+	ResourceAsked     = "ResourceAsked"
+	StateChanged      = "StateChanged"      // old, new, reason
+	DeploymentDeleted = "DeploymentDeleted" // nothing of it is left, debts aside
+	RuntimePublished  = "RuntimePublished"  // host, audience, instance_id, provisioner: the instance may be created there
+	RuntimeRemoved    = "RuntimeRemoved"    // host, instance_id, provisioner: the runtime does not hold it any more
+	ConfigChanged     = "ConfigChanged"     // what clients need to reach a resource has changed
+	WorkerLost        = "WorkerLost"        // a place was set aside
+	DebtLeft          = "DebtLeft"          // a deployment went on without a place that could not be cleaned up yet
+)
+
+// An Event is one thing that happened.
+type Event struct {
+	DeploymentID uuid.UUID // uuid.Nil for none
+	ResourceID   uuid.UUID // uuid.Nil for none
+	Kind         string
+	Detail       map[string]any // holds no secret
+}
+
+func (c *Client) record(ctx context.Context, tx dbsqlc.DBTX, events []Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	p := &dbsqlc.EventInsertParams{Actor: c.actor}
+	for _, e := range events {
+		detail := json.RawMessage(`{}`)
+		if len(e.Detail) > 0 {
+			var err error
+			if detail, err = json.Marshal(e.Detail); err != nil {
+				return stored(err, "encode an event")
+			}
+		}
+		p.DeploymentIds = append(p.DeploymentIds, e.DeploymentID)
+		p.ResourceIds = append(p.ResourceIds, e.ResourceID)
+		p.Kinds = append(p.Kinds, e.Kind)
+		p.Details = append(p.Details, detail)
+	}
+	return stored(c.q.EventInsert(ctx, tx, p), "record events")
+}
+
+// A Happening is an event as it was recorded.
+type Happening struct {
+	ID           int64           `json:"id"`
+	At           time.Time       `json:"at"`
+	DeploymentID *uuid.UUID      `json:"deployment_id"`
+	ResourceID   *uuid.UUID      `json:"resource_id"`
+	Kind         string          `json:"kind"`
+	Actor        string          `json:"actor"`
+	Detail       json.RawMessage `json:"detail"`
+}
+
+// Events lists what happened to a deployment, oldest first. It answers for deleted ones too.
+func (c *Client) Events(ctx context.Context, tx dbsqlc.DBTX, deployment uuid.UUID) ([]Happening, error) {
+	rows, err := c.q.EventList(ctx, tx, &deployment)
+	if err != nil {
+		return nil, stored(err, "list events")
+	}
+	out := make([]Happening, len(rows))
+	for i, r := range rows {
+		out[i] = Happening{r.ID, r.At.UTC(), r.DeploymentID, r.ResourceID, r.Kind, r.Actor, r.Detail}
+	}
+	return out, nil
+}

@@ -1,0 +1,86 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"berth/db/dbsqlc"
+	"berth/provisioner"
+)
+
+// An Organization owns projects and may name the provisioner of their new deployments.
+type Organization struct {
+	ID                 uuid.UUID `json:"id"`
+	Name               string    `json:"name"`
+	DefaultProvisioner string    `json:"default_provisioner"` // empty: none
+	CreatedAt          time.Time `json:"created_at"`
+}
+
+func organization(o *dbsqlc.Organization) Organization {
+	out := Organization{ID: o.ID, Name: o.Name, CreatedAt: o.CreatedAt.UTC()}
+	if o.DefaultProvisioner != nil {
+		out.DefaultProvisioner = *o.DefaultProvisioner
+	}
+	return out
+}
+
+// CreateOrganization makes an organization. A name that exists, in any case, is a conflict.
+func (c *Client) CreateOrganization(ctx context.Context, tx dbsqlc.DBTX, name, defaultProvisioner string) (Organization, error) {
+	if err := checkName("organization", name); err != nil {
+		return Organization{}, err
+	}
+	p := &dbsqlc.OrganizationInsertParams{Name: name}
+	if defaultProvisioner != "" {
+		if err := c.checkProvisioner(ctx, tx, defaultProvisioner); err != nil {
+			return Organization{}, err
+		}
+		p.DefaultProvisioner = &defaultProvisioner
+	}
+	o, err := c.q.OrganizationInsert(ctx, tx, p)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Organization{}, refuse(ErrConflict, fmt.Sprintf("organization %q", name), "it exists", "use it, or choose another name")
+	}
+	if err != nil {
+		return Organization{}, stored(err, "create an organization")
+	}
+	return organization(o), nil
+}
+
+// checkProvisioner refuses one that can not hold runtimes.
+func (c *Client) checkProvisioner(ctx context.Context, tx dbsqlc.DBTX, name string) error {
+	ch, err := c.choice(ctx, tx)
+	if err != nil {
+		return err
+	}
+	return ch.check(name, string(provisioner.Runtime))
+}
+
+// OrganizationByName finds one, whatever the case of the name.
+func (c *Client) OrganizationByName(ctx context.Context, tx dbsqlc.DBTX, name string) (Organization, error) {
+	o, err := c.q.OrganizationByName(ctx, tx, name)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Organization{}, refuse(ErrNotFound, "organization "+quote(name), "it does not exist", "see the list of organizations")
+	}
+	if err != nil {
+		return Organization{}, stored(err, "find an organization")
+	}
+	return organization(o), nil
+}
+
+// Organizations lists all, by name.
+func (c *Client) Organizations(ctx context.Context, tx dbsqlc.DBTX) ([]Organization, error) {
+	rows, err := c.q.OrganizationList(ctx, tx)
+	if err != nil {
+		return nil, stored(err, "list organizations")
+	}
+	out := make([]Organization, len(rows))
+	for i, o := range rows {
+		out[i] = organization(o)
+	}
+	return out, nil
+}

@@ -1,0 +1,185 @@
+package lifecycle
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"berth/db/dbsqlc"
+	"berth/internal/defaults"
+	"berth/provisioner"
+)
+
+// Known is a provisioner as the database knows it. Admin processes have no configuration of provisioners: this is how they
+// learn what may be chosen.
+type Known struct {
+	Name     string
+	Type     string
+	Supports []string
+	Default  bool
+	Missing  bool // no live worker has had it for ten minutes
+	SeenAt   time.Time
+}
+
+func (k Known) supports(t string) bool { return slices.Contains(k.Supports, t) }
+
+// Provisioners lists what is registered, by name.
+func (c *Client) Provisioners(ctx context.Context, tx dbsqlc.DBTX) ([]Known, error) {
+	rows, err := c.q.ProvisionerList(ctx, tx, defaults.MissingFor)
+	if err != nil {
+		return nil, stored(err, "list provisioners")
+	}
+	out := make([]Known, len(rows))
+	for i, r := range rows {
+		out[i] = Known{r.Name, r.Type, r.Supports, r.IsDefault, r.Missing, r.SeenAt.UTC()}
+	}
+	return out, nil
+}
+
+// A Configured provisioner is one of the configured set, as a process that sees the set registers it.
+type Configured struct {
+	Name string
+	Type string
+	Info provisioner.Info
+}
+
+// RegisterProvisioners makes names known that are not, so that an admin can enqueue before the first worker starts, and sets
+// the default where there is none. It changes nothing that is known. A name that is known with another type is a conflict.
+func (c *Client) RegisterProvisioners(ctx context.Context, tx pgx.Tx, set []Configured, defaultName string) error {
+	return c.register(ctx, tx, set, defaultName, false)
+}
+
+// AnnounceProvisioners is RegisterProvisioners for a worker, which works them: what is known of them is brought up to date, and
+// the default becomes this one.
+func (c *Client) AnnounceProvisioners(ctx context.Context, tx pgx.Tx, set []Configured, defaultName string) error {
+	return c.register(ctx, tx, set, defaultName, true)
+}
+
+func (c *Client) register(ctx context.Context, tx pgx.Tx, set []Configured, defaultName string, acts bool) error {
+	p := &dbsqlc.ProvisionerRegisterParams{}
+	for _, s := range slices.SortedFunc(slices.Values(set), func(a, b Configured) int { return cmp.Compare(a.Name, b.Name) }) {
+		types := make([]string, len(s.Info.Types))
+		for i, t := range s.Info.Types {
+			types[i] = string(t)
+		}
+		p.Names, p.Types = append(p.Names, s.Name), append(p.Types, s.Type)
+		p.Supports = append(p.Supports, strings.Join(types, ","))
+		p.Timeouts = append(p.Timeouts, cmp.Or(s.Info.Timeout, defaults.Timeout))
+	}
+	retyped, err := c.q.ProvisionerRetyped(ctx, tx, &dbsqlc.ProvisionerRetypedParams{Names: p.Names, Types: p.Types})
+	if err != nil {
+		return stored(err, "look for provisioners whose type changed")
+	}
+	if len(retyped) > 0 {
+		r := retyped[0]
+		return refuse(ErrConflict, fmt.Sprintf("provisioner %q", r.Name),
+			fmt.Sprintf("it is of type %q with %d resources and configured as %q", r.Type, r.Places, r.Wanted),
+			"give the new one another name, or restore its type")
+	}
+	if _, err := c.q.ProvisionerRegister(ctx, tx, p); err != nil {
+		return stored(err, "register provisioners")
+	}
+	if acts {
+		if err := c.q.ProvisionerAnnounce(ctx, tx, (*dbsqlc.ProvisionerAnnounceParams)(p)); err != nil {
+			return stored(err, "announce provisioners")
+		}
+	} else {
+		known, err := c.Provisioners(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(known, func(k Known) bool { return k.Default }) {
+			return nil
+		}
+	}
+	if defaultName == "" {
+		return nil
+	}
+	if err := c.q.ProvisionerDefaultClear(ctx, tx, defaultName); err != nil {
+		return stored(err, "clear the default provisioner")
+	}
+	_, err = c.q.ProvisionerDefaultSet(ctx, tx, defaultName)
+	return stored(err, "set the default provisioner")
+}
+
+// choice is what the provisioner of a new place is chosen from.
+type choice struct {
+	known map[string]Known
+}
+
+func (c *Client) choice(ctx context.Context, tx dbsqlc.DBTX) (choice, error) {
+	all, err := c.Provisioners(ctx, tx)
+	if err != nil {
+		return choice{}, err
+	}
+	known := make(map[string]Known, len(all))
+	for _, k := range all {
+		known[k.Name] = k
+	}
+	return choice{known}, nil
+}
+
+// names lists those that support a type.
+func (ch choice) names(t string) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(ch.known)) {
+		if ch.known[name].supports(t) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// check refuses a name that a person chose and that can not make the type.
+func (ch choice) check(name, t string) error {
+	k, ok := ch.known[name]
+	if !ok {
+		return refuse(ErrInvalid, fmt.Sprintf("provisioner %q", name), "it is not registered", "choose one of "+list(ch.names(t)))
+	}
+	if !k.supports(t) {
+		return refuse(ErrInvalid, fmt.Sprintf("provisioner %q", name), fmt.Sprintf("it does not support resources of type %q", t), "choose one of "+list(ch.names(t)))
+	}
+	return nil
+}
+
+// resolve chooses the provisioner of a resource that has no place yet: the one asked for, else the project's, else the
+// organization's default, else the global default, else the only one there is. One that does not support the type is never
+// chosen.
+func (ch choice) resolve(t, asked string, project, organization *string) (string, error) {
+	if asked != "" {
+		return asked, ch.check(asked, t)
+	}
+	for _, set := range []*string{project, organization} {
+		if set != nil && ch.known[*set].supports(t) {
+			return *set, nil
+		}
+	}
+	able := ch.names(t)
+	for _, name := range able {
+		if ch.known[name].Default {
+			return name, nil
+		}
+	}
+	if len(able) == 1 {
+		return able[0], nil
+	}
+	if len(able) == 0 {
+		return "", refuse(ErrInvalid, fmt.Sprintf("resource of type %q", t), "no registered provisioner supports it",
+			"configure one and start a worker with it")
+	}
+	return "", refuse(ErrInvalid, fmt.Sprintf("resource of type %q", t), "several provisioners support it and none of them is the default",
+		"name one of "+list(able))
+}
+
+func list(names []string) string {
+	if len(names) == 0 {
+		return "none (there is none)"
+	}
+	return strings.Join(names, ", ")
+}
