@@ -1,0 +1,121 @@
+package db
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"berth/internal/defaults"
+)
+
+// minVersion is the oldest server that the schema runs on, as server_version_num.
+const minVersion = 150000
+
+// ErrServerTooOld says that the server is older than Postgres 15. The text around it names its version.
+var ErrServerTooOld = errors.New("the Postgres server is too old")
+
+// PoolOptions says what a pool is for. The zero value is a pool for an admin's calls.
+type PoolOptions struct {
+	MaxConns int32           // at most so many connections; 0 leaves it to the URL's pool_max_conns, else to pgx
+	Worker   bool            // sessions wait for a lock only briefly and are ended when they stop inside a transaction
+	Name     string          // shown as application_name; empty is "berth"
+	Dial     pgconn.DialFunc // makes the connections; nil for the network
+}
+
+// Open returns a pool of connections to the database of a Postgres URL, or of a list of key=value pairs. It connects once, for
+// as long as defaults.ConnectTimeout, so that a wrong URL is told at once and not by the first query. No error of it holds the
+// password. It may be called again; the caller closes the pool.
+func Open(ctx context.Context, url string, o PoolOptions) (*pgxpool.Pool, error) {
+	config, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	if o.MaxConns > 0 {
+		config.MaxConns = o.MaxConns
+	}
+	params := config.ConnConfig.RuntimeParams
+	params["application_name"] = cmp.Or(o.Name, params["application_name"], "berth")
+	if o.Worker {
+		params["lock_timeout"] = milliseconds(defaults.LockTimeout)
+		params["idle_in_transaction_session_timeout"] = milliseconds(defaults.IdleInTransaction)
+	}
+	if o.Dial != nil {
+		config.ConnConfig.DialFunc = o.Dial
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = defaults.ConnectTimeout
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	if err := check(ctx, pool); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+// check connects once and looks at the server's version.
+func check(ctx context.Context, pool *pgxpool.Pool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, defaults.ConnectTimeout, fmt.Errorf("no answer within %v", defaults.ConnectTimeout))
+	defer cancel()
+	var version int
+	err := pool.QueryRow(ctx, "SELECT current_setting('server_version_num')::int").Scan(&version)
+	switch {
+	case err != nil && context.Cause(ctx) != nil:
+		return &ConnectError{at: at(pool), err: context.Cause(ctx)}
+	case err != nil:
+		return &ConnectError{at: at(pool), err: err}
+	case version < minVersion:
+		return fmt.Errorf("%w: it is version %d.%d, and 15 is the oldest that will do: upgrade it, or set DATABASE_URL to a newer one",
+			ErrServerTooOld, version/10000, version%10000)
+	}
+	return nil
+}
+
+// ConnectError says that the server did not let us in, or was not there. Trying again later may help.
+type ConnectError struct {
+	at  string
+	err error
+}
+
+// Error returns the text, on one line.
+func (e *ConnectError) Error() string {
+	text := strings.Join(strings.Fields(e.err.Error()), " ")
+	return fmt.Sprintf("connect to the database at %s: %s: check DATABASE_URL, and that the server runs", e.at, text)
+}
+
+// Unwrap returns what went wrong.
+func (e *ConnectError) Unwrap() error { return e.err }
+
+// at names a database without its password.
+func at(pool *pgxpool.Pool) string {
+	c := pool.Config().ConnConfig
+	host := c.Host
+	if !strings.HasPrefix(host, "/") {
+		host += ":" + strconv.Itoa(int(c.Port))
+	}
+	return fmt.Sprintf("%q (database %q, user %q)", host, c.Database, c.User)
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// patient is a pool's configuration for work that may wait for locks and take its time, whatever the server's defaults are.
+func patient(pool *pgxpool.Pool, maxConns int32) *pgxpool.Config {
+	c := pool.Config()
+	c.MaxConns, c.MinConns, c.MinIdleConns = maxConns, 0, 0
+	for _, p := range []string{"lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"} {
+		c.ConnConfig.RuntimeParams[p] = "0"
+	}
+	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // nothing is prepared: the tables change under it
+	return c
+}
