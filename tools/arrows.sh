@@ -37,13 +37,13 @@ stub provisioner/leaf
 stub internal/postgres berth/internal/defaults !berth/leaf $pgx
 stub jobs $river $pgx berth/internal/defaults !berth/leaf !berth/internal/leaf !berth/provisioner !berth/db !io/ioutil !log !math/rand
 stub jobs/stub_test.go berth/leaf $require !github.com/stretchr/testify/assert !github.com/stretchr/testify/suite
-stub provisioner $uuid berth/internal/defaults !$pgx !$river !berth/leaf !berth/internal/leaf !berth/provisioner/leaf
-stub provisioner/static $uuid berth/provisioner berth/internal/defaults !$pgx !$river !berth/jobs !berth/provisioner/leaf !berth/internal/leaf
-stub provisioner/provisionertest $uuid berth/provisioner $require testing !$pgx !$river !berth/jobs !berth/provisioner/static
+stub provisioner errors $uuid berth/internal/defaults !$pgx !$river !berth/leaf !berth/internal/leaf !berth/provisioner/leaf
+stub provisioner/static errors $uuid berth/provisioner berth/internal/defaults !$pgx !$river !berth/jobs !berth/provisioner/leaf !berth/internal/leaf
+stub provisioner/provisionertest testing $uuid berth/provisioner berth/internal/defaults $require github.com/google/go-cmp/cmp go.uber.org/goleak !$pgx !$river !berth/jobs !berth/provisioner/static
 stub db $pgx $river berth/internal/defaults berth/db/dbsqlc !berth/leaf !berth/provisioner !berth/internal/leaf
 stub db/dbsqlc $pgx !berth/provisioner
-stub db/dbstatic $pgx berth/db berth/db/dbsqlc berth/provisioner berth/provisioner/static !$river !berth/leaf !berth/jobs !berth/provisioner/leaf
-stub db/dbtest $pgx berth/db berth/internal/postgres !berth/leaf !berth/jobs !berth/provisioner
+stub db/dbstatic $pgx berth/internal/defaults berth/db berth/db/dbsqlc berth/provisioner berth/provisioner/static !$river !berth/leaf !berth/jobs !berth/provisioner/leaf
+stub db/dbtest $pgx berth/db berth/db/dbsqlc berth/internal/postgres !berth/leaf !berth/jobs !berth/provisioner
 stub lifecycle $pgx berth/jobs berth/provisioner berth/db berth/db/dbsqlc berth/internal/defaults !$river !berth/leaf !berth/provisioner/static !berth/db/dbtest !berth/db/dbstatic !berth/internal/leaf
 stub reconcile $pgx berth/lifecycle berth/jobs berth/provisioner berth/db berth/db/dbsqlc berth/internal/defaults !$river !berth/leaf !berth/provisioner/static !berth/db/dbtest !berth/db/dbstatic !berth/internal/leaf
 stub reconcile/stub_test.go berth/provisioner/static berth/db/dbtest $river
