@@ -39,7 +39,7 @@ func decode[T any](raw json.RawMessage, strict bool) (T, error) {
 	if err := d.Decode(&v); err != nil {
 		return zero, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if _, err := d.Token(); err != io.EOF { //nolint:errorlint // the decoder returns it bare
+	if _, err := d.Token(); err != io.EOF {
 		return zero, fmt.Errorf("%w: something stands after the end of the JSON", ErrInvalid)
 	}
 	return v, nil

@@ -45,7 +45,7 @@ func parseNode(raw []byte, onDuplicate func(path string, at int64)) (*node, *Fau
 	if fault != nil {
 		return nil, fault
 	}
-	if _, err := d.Token(); err != io.EOF { //nolint:errorlint // the decoder returns it bare
+	if _, err := d.Token(); err != io.EOF {
 		return nil, &Fault{Problem: "has something after its end", Remedy: "write one JSON value"}
 	}
 	return n, nil

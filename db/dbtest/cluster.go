@@ -25,7 +25,7 @@ import (
 // EnvURL names a server to use instead of a private one. Its user needs CREATEDB.
 const EnvURL = "TEST_DATABASE_URL"
 
-// EnvLog, when set, makes the private server's doings show on stderr.
+// EnvLog makes the private server's doings show on stderr, when set.
 const EnvLog = "BERTH_TEST_LOG"
 
 // makingLock is the advisory lock held while databases are swept and the template is made: "bertht" in ASCII.
