@@ -20,7 +20,10 @@ type Secret struct {
 }
 
 // NewSecret makes a secret of a value.
-func NewSecret(value string) Secret { return Secret{&value} }
+func NewSecret(value string) Secret {
+	remember(value)
+	return Secret{&value}
+}
 
 // Reveal gives the value out; empty if there is none.
 func (s Secret) Reveal() string {
@@ -57,6 +60,8 @@ func (s *Secret) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &v); err != nil {
 		return errors.New("a secret is not text: write it in quotes")
 	}
-	s.value = v
+	if s.value = v; v != nil {
+		remember(*v)
+	}
 	return nil
 }

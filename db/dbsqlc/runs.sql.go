@@ -187,10 +187,15 @@ func (q *Queries) PlaceDispatch(ctx context.Context, db DBTX, arg *PlaceDispatch
 const placeDrop = `-- name: PlaceDrop :many
 WITH o AS (
     SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS provisioner, unnest($3::uuid[]) AS fence
+), l AS (
+    SELECT p.id, p.provisioner FROM berth.provisioner_resources p
+    JOIN o ON o.id = p.id AND o.provisioner = p.provisioner AND o.fence = p.fence
+    WHERE p.desired_phase = 'absent' AND p.claimed_generation >= p.intent_generation
+      AND (p.deployment_id IS NULL OR p.deployment_id = ANY($4::uuid[]))
+    ORDER BY p.id, p.provisioner FOR UPDATE OF p SKIP LOCKED
 ), gone AS (
-    DELETE FROM berth.provisioner_resources p USING o
-    WHERE p.id = o.id AND p.provisioner = o.provisioner AND p.fence = o.fence AND p.desired_phase = 'absent'
-      AND p.claimed_generation >= p.intent_generation AND (p.deployment_id IS NULL OR p.deployment_id = ANY($4::uuid[]))
+    DELETE FROM berth.provisioner_resources p USING l
+    WHERE p.id = l.id AND p.provisioner = l.provisioner
     RETURNING p.fence, p.id, p.provisioner, p.deployment_id, p.type, p.config
 ), proof AS (
     INSERT INTO berth.deleted_resources (id, provisioner) SELECT g.id, g.provisioner FROM gone g ON CONFLICT DO NOTHING
@@ -250,12 +255,13 @@ func (q *Queries) PlaceDrop(ctx context.Context, db DBTX, arg *PlaceDropParams) 
 const placeGiveBack = `-- name: PlaceGiveBack :many
 UPDATE berth.provisioner_resources p
 SET fence = NULL, leased_by = NULL, leased_until = NULL, generation = p.claimed_generation + 1, retry_at = clock_timestamp() + $1::interval
-WHERE p.fence = ANY($2::uuid[])
+WHERE p.id = ANY($2::uuid[]) AND p.fence = ANY($3::uuid[])
 RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase
 `
 
 type PlaceGiveBackParams struct {
 	Grace  time.Duration
+	Ids    []uuid.UUID
 	Fences []uuid.UUID
 }
 
@@ -268,7 +274,7 @@ type PlaceGiveBackRow struct {
 
 // Ends leases by the fences that they chose, and has the places driven anew. Nothing is counted.
 func (q *Queries) PlaceGiveBack(ctx context.Context, db DBTX, arg *PlaceGiveBackParams) ([]*PlaceGiveBackRow, error) {
-	rows, err := db.Query(ctx, placeGiveBack, arg.Grace, arg.Fences)
+	rows, err := db.Query(ctx, placeGiveBack, arg.Grace, arg.Ids, arg.Fences)
 	if err != nil {
 		return nil, err
 	}
@@ -292,29 +298,56 @@ func (q *Queries) PlaceGiveBack(ctx context.Context, db DBTX, arg *PlaceGiveBack
 	return items, nil
 }
 
-const placeHeldBy = `-- name: PlaceHeldBy :many
-SELECT p.fence::uuid AS fence, p.deployment_id FROM berth.provisioner_resources p WHERE p.fence = ANY($1::uuid[])
+const placeHolds = `-- name: PlaceHolds :many
+SELECT p.fence::uuid AS fence FROM berth.provisioner_resources p WHERE p.id = ANY($1::uuid[]) AND p.fence = ANY($2::uuid[])
 `
 
-type PlaceHeldByRow struct {
-	Fence        uuid.UUID
-	DeploymentID *uuid.UUID
+type PlaceHoldsParams struct {
+	Ids    []uuid.UUID
+	Fences []uuid.UUID
 }
 
-// Which of these fences still hold a lease, and whose deployments they need.
-func (q *Queries) PlaceHeldBy(ctx context.Context, db DBTX, fences []uuid.UUID) ([]*PlaceHeldByRow, error) {
-	rows, err := db.Query(ctx, placeHeldBy, fences)
+// Which of these fences still hold a lease.
+func (q *Queries) PlaceHolds(ctx context.Context, db DBTX, arg *PlaceHoldsParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, placeHolds, arg.Ids, arg.Fences)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []*PlaceHeldByRow{}
+	items := []uuid.UUID{}
 	for rows.Next() {
-		var i PlaceHeldByRow
-		if err := rows.Scan(&i.Fence, &i.DeploymentID); err != nil {
+		var fence uuid.UUID
+		if err := rows.Scan(&fence); err != nil {
 			return nil, err
 		}
-		items = append(items, &i)
+		items = append(items, fence)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const placeHopeless = `-- name: PlaceHopeless :many
+SELECT p.id FROM berth.provisioner_resources p
+WHERE p.provisioner = $1 AND p.given_up_at IS NOT NULL AND p.fence IS NULL
+ORDER BY p.id
+`
+
+// What was given up at a provisioner: its configuration may have changed since.
+func (q *Queries) PlaceHopeless(ctx context.Context, db DBTX, provisioner string) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, placeHopeless, provisioner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -363,7 +396,7 @@ WITH o AS (
     JOIN o ON o.id = p.id AND o.provisioner = p.provisioner AND o.fence = p.fence
     JOIN berth.provisioners v ON v.name = p.provisioner
     WHERE p.deployment_id IS NULL OR p.deployment_id = ANY($15::uuid[])
-    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p
+    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p SKIP LOCKED
 )
 UPDATE berth.provisioner_resources p
 SET phase = CASE WHEN o.phase = 'unknown' THEN p.phase ELSE o.phase END,
@@ -383,7 +416,7 @@ SET phase = CASE WHEN o.phase = 'unknown' THEN p.phase ELSE o.phase END,
 FROM o JOIN l ON l.id = o.id AND l.provisioner = o.provisioner
 WHERE p.id = o.id AND p.provisioner = o.provisioner AND p.fence = o.fence
 RETURNING o.fence::uuid AS fence, p.id, p.provisioner, p.deployment_id, p.type, p.desired_phase, p.phase, p.config,
-    (p.generation > p.claimed_generation)::boolean AS moved, (l.current AND o.met)::boolean AS met, l.was_met::boolean AS was_met,
+    (p.generation > p.claimed_generation)::boolean AS moved, l.current::boolean AS current, (l.current AND o.met)::boolean AS met, l.was_met::boolean AS was_met,
     l.old_phase, (l.old_config IS DISTINCT FROM p.config)::boolean AS config_changed
 `
 
@@ -415,6 +448,7 @@ type PlaceStoreRow struct {
 	Phase         string
 	Config        json.RawMessage
 	Moved         bool
+	Current       bool
 	Met           bool
 	WasMet        bool
 	OldPhase      string
@@ -458,6 +492,7 @@ func (q *Queries) PlaceStore(ctx context.Context, db DBTX, arg *PlaceStoreParams
 			&i.Phase,
 			&i.Config,
 			&i.Moved,
+			&i.Current,
 			&i.Met,
 			&i.WasMet,
 			&i.OldPhase,
@@ -479,8 +514,8 @@ SET deployment_id = CASE WHEN p.desired_phase = 'absent' THEN NULL ELSE p.deploy
     reason = 'ProvisionerMissing', message = $1, claimed_generation = p.generation,
     retry_at = clock_timestamp() + $2::interval, updated_at = now()
 FROM berth.provisioners v
-WHERE p.id = $3 AND p.provisioner = $4 AND p.fence IS NULL
-  AND v.name = p.provisioner AND v.seen_at < clock_timestamp() - $5::interval
+WHERE p.id = $3 AND p.provisioner = $4 AND p.fence IS NULL AND (p.deployment_id IS NULL OR p.deployment_id = ANY($5::uuid[]))
+  AND v.name = p.provisioner AND v.seen_at < clock_timestamp() - $6::interval
 RETURNING p.id, p.provisioner, p.desired_phase
 `
 
@@ -489,6 +524,7 @@ type PlaceStrandParams struct {
 	Retry       time.Duration
 	ID          uuid.UUID
 	Provisioner string
+	Locked      []uuid.UUID
 	MissingFor  time.Duration
 }
 
@@ -498,7 +534,7 @@ type PlaceStrandRow struct {
 	DesiredPhase string
 }
 
-// A place whose provisioner no live worker has: a delete is settled with a debt, everything else waits and says why. Nothing
+// The deployment is locked by the caller. A place whose provisioner no live worker has: a delete is settled with a debt, everything else waits and says why. Nothing
 // that is held by a live run is touched.
 func (q *Queries) PlaceStrand(ctx context.Context, db DBTX, arg *PlaceStrandParams) ([]*PlaceStrandRow, error) {
 	rows, err := db.Query(ctx, placeStrand,
@@ -506,6 +542,7 @@ func (q *Queries) PlaceStrand(ctx context.Context, db DBTX, arg *PlaceStrandPara
 		arg.Retry,
 		arg.ID,
 		arg.Provisioner,
+		arg.Locked,
 		arg.MissingFor,
 	)
 	if err != nil {

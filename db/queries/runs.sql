@@ -11,7 +11,7 @@ CROSS JOIN LATERAL berth.claim(n.id, n.provisioner, n.fence, @worker, @lease, @a
 -- Ends leases by the fences that they chose, and has the places driven anew. Nothing is counted.
 UPDATE berth.provisioner_resources p
 SET fence = NULL, leased_by = NULL, leased_until = NULL, generation = p.claimed_generation + 1, retry_at = clock_timestamp() + @grace::interval
-WHERE p.fence = ANY(@fences::uuid[])
+WHERE p.id = ANY(@ids::uuid[]) AND p.fence = ANY(@fences::uuid[])
 RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase;
 
 -- name: PlaceStore :many
@@ -30,7 +30,7 @@ WITH o AS (
     JOIN o ON o.id = p.id AND o.provisioner = p.provisioner AND o.fence = p.fence
     JOIN berth.provisioners v ON v.name = p.provisioner
     WHERE p.deployment_id IS NULL OR p.deployment_id = ANY(@locked::uuid[])
-    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p
+    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p SKIP LOCKED
 )
 UPDATE berth.provisioner_resources p
 SET phase = CASE WHEN o.phase = 'unknown' THEN p.phase ELSE o.phase END,
@@ -50,26 +50,31 @@ SET phase = CASE WHEN o.phase = 'unknown' THEN p.phase ELSE o.phase END,
 FROM o JOIN l ON l.id = o.id AND l.provisioner = o.provisioner
 WHERE p.id = o.id AND p.provisioner = o.provisioner AND p.fence = o.fence
 RETURNING o.fence::uuid AS fence, p.id, p.provisioner, p.deployment_id, p.type, p.desired_phase, p.phase, p.config,
-    (p.generation > p.claimed_generation)::boolean AS moved, (l.current AND o.met)::boolean AS met, l.was_met::boolean AS was_met,
+    (p.generation > p.claimed_generation)::boolean AS moved, l.current::boolean AS current, (l.current AND o.met)::boolean AS met, l.was_met::boolean AS was_met,
     l.old_phase, (l.old_config IS DISTINCT FROM p.config)::boolean AS config_changed;
 
 -- name: PlaceDrop :many
 -- Lets go of the rows of what is confirmed gone and still wished so, and leaves the proof that it was ours.
 WITH o AS (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@provisioners::text[]) AS provisioner, unnest(@fences::uuid[]) AS fence
+), l AS (
+    SELECT p.id, p.provisioner FROM berth.provisioner_resources p
+    JOIN o ON o.id = p.id AND o.provisioner = p.provisioner AND o.fence = p.fence
+    WHERE p.desired_phase = 'absent' AND p.claimed_generation >= p.intent_generation
+      AND (p.deployment_id IS NULL OR p.deployment_id = ANY(@locked::uuid[]))
+    ORDER BY p.id, p.provisioner FOR UPDATE OF p SKIP LOCKED
 ), gone AS (
-    DELETE FROM berth.provisioner_resources p USING o
-    WHERE p.id = o.id AND p.provisioner = o.provisioner AND p.fence = o.fence AND p.desired_phase = 'absent'
-      AND p.claimed_generation >= p.intent_generation AND (p.deployment_id IS NULL OR p.deployment_id = ANY(@locked::uuid[]))
+    DELETE FROM berth.provisioner_resources p USING l
+    WHERE p.id = l.id AND p.provisioner = l.provisioner
     RETURNING p.fence, p.id, p.provisioner, p.deployment_id, p.type, p.config
 ), proof AS (
     INSERT INTO berth.deleted_resources (id, provisioner) SELECT g.id, g.provisioner FROM gone g ON CONFLICT DO NOTHING
 )
 SELECT g.fence::uuid AS fence, g.id, g.provisioner, g.deployment_id, g.type, g.config FROM gone g;
 
--- name: PlaceHeldBy :many
--- Which of these fences still hold a lease, and whose deployments they need.
-SELECT p.fence::uuid AS fence, p.deployment_id FROM berth.provisioner_resources p WHERE p.fence = ANY(@fences::uuid[]);
+-- name: PlaceHolds :many
+-- Which of these fences still hold a lease.
+SELECT p.fence::uuid AS fence FROM berth.provisioner_resources p WHERE p.id = ANY(@ids::uuid[]) AND p.fence = ANY(@fences::uuid[]);
 
 -- name: PlaceUnblocked :many
 -- What waited for a place of these resources to go.
@@ -114,16 +119,22 @@ WHERE p.deadline_at <= clock_timestamp() AND d.desired_state = 'running' AND d.s
 ORDER BY d.id LIMIT @most;
 
 -- name: PlaceStrand :many
--- A place whose provisioner no live worker has: a delete is settled with a debt, everything else waits and says why. Nothing
+-- The deployment is locked by the caller. A place whose provisioner no live worker has: a delete is settled with a debt, everything else waits and says why. Nothing
 -- that is held by a live run is touched.
 UPDATE berth.provisioner_resources p
 SET deployment_id = CASE WHEN p.desired_phase = 'absent' THEN NULL ELSE p.deployment_id END,
     reason = 'ProvisionerMissing', message = @message, claimed_generation = p.generation,
     retry_at = clock_timestamp() + @retry::interval, updated_at = now()
 FROM berth.provisioners v
-WHERE p.id = @id AND p.provisioner = @provisioner AND p.fence IS NULL
+WHERE p.id = @id AND p.provisioner = @provisioner AND p.fence IS NULL AND (p.deployment_id IS NULL OR p.deployment_id = ANY(@locked::uuid[]))
   AND v.name = p.provisioner AND v.seen_at < clock_timestamp() - @missing_for::interval
 RETURNING p.id, p.provisioner, p.desired_phase;
 
 -- name: PlaceDeployment :one
 SELECT deployment_id FROM berth.provisioner_resources WHERE id = @id AND provisioner = @provisioner;
+
+-- name: PlaceHopeless :many
+-- What was given up at a provisioner: its configuration may have changed since.
+SELECT p.id FROM berth.provisioner_resources p
+WHERE p.provisioner = @provisioner AND p.given_up_at IS NOT NULL AND p.fence IS NULL
+ORDER BY p.id;

@@ -28,8 +28,10 @@ const (
 	BackoffBase   = time.Second      // first pause after a failure; doubled each time
 	BackoffMax    = 5 * time.Minute  // longest pause after a failure
 	FullWait      = time.Minute      // a place that waits for room looks by itself this often
-	UnavailWait   = 2 * time.Second  // pause after a backend as a whole did not answer
-	InvalidRetry  = time.Hour        // a place that was given up is tried again this often
+	UnavailWait   = 2 * time.Second  // first pause after a backend as a whole did not answer
+	UnavailMax    = time.Minute      // and the longest
+	StrandRetry   = time.Minute      // a place whose provisioner is missing is looked at this often
+	WatchPause    = time.Second      // before a watch that ended early is begun again
 	Timeout       = 5 * time.Minute  // how long a resource may be on its way before that is an error
 )
 

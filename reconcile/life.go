@@ -1,0 +1,164 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"berth/db/dbsqlc"
+	"berth/internal/defaults"
+)
+
+// errNotAlive ends the runs of a process that could not say in time that it lives: others may have taken over.
+var errNotAlive = errors.New("this worker could not reach the database in time and may have been taken for dead")
+
+// life is whether this process may act. One heartbeat statement, on a connection of its own so that no queue for the pool
+// delays it.
+type life struct {
+	config  *pgx.ConnConfig
+	version string
+	names   []string
+	log     *slog.Logger
+	now     func() time.Time
+	q       *dbsqlc.Queries
+	conn    *pgx.Conn
+	seenAt  time.Time
+
+	mu       sync.Mutex
+	id       uuid.UUID
+	until    time.Time // may act until then
+	takeOver time.Time // may take over from others after that
+	failed   bool      // the last beat did
+	term     context.Context
+	lapse    context.CancelCauseFunc
+	timer    *time.Timer
+}
+
+func newLife(pool *pgxpool.Pool, version string, names []string, log *slog.Logger, now func() time.Time) *life {
+	return &life{config: pool.Config().ConnConfig.Copy(), version: version, names: names, log: log, now: now, q: dbsqlc.New(), id: uuid.New(), failed: true}
+}
+
+func (l *life) current() uuid.UUID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.id
+}
+
+// acting returns the context of everything that is begun now, which ends when the process may not act any more, and its id. ok
+// is false if that is so already.
+func (l *life) acting() (term context.Context, id uuid.UUID, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.term == nil || l.term.Err() != nil || !l.now().Before(l.until) {
+		return nil, uuid.Nil, false
+	}
+	return l.term, l.id, true
+}
+
+// mayTakeOver reports whether others' leases may be judged by their heartbeats. After a loss of connection everybody gets one
+// full alive time to come back.
+func (l *life) mayTakeOver() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.failed && l.now().After(l.takeOver)
+}
+
+// run beats until ctx ends.
+func (l *life) run(ctx context.Context) {
+	tick := time.NewTicker(defaults.Heartbeat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := l.beat(ctx); err != nil && ctx.Err() == nil {
+				l.log.Warn("heartbeat missed", slog.Any("error", err))
+			}
+		}
+	}
+}
+
+// beat says that the process lives. Only one goroutine calls it at a time.
+func (l *life) beat(ctx context.Context) error {
+	began := l.now()
+	bc, cancel := context.WithTimeout(ctx, defaults.Heartbeat)
+	defer cancel()
+	err := l.say(bc)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.failed = true
+		return err
+	}
+	if l.failed || began.Sub(l.until) > 0 {
+		l.takeOver = l.now().Add(defaults.Alive)
+	}
+	l.failed = false
+	// A second less than what others go by: runs end before anybody else begins.
+	l.until = began.Add(defaults.Alive - time.Second)
+	left := l.until.Sub(l.now())
+	if l.term == nil || l.term.Err() != nil {
+		l.term, l.lapse = context.WithCancelCause(context.WithoutCancel(ctx))
+		lapse := l.lapse
+		l.timer = time.AfterFunc(left, func() { lapse(errNotAlive) })
+		return nil
+	}
+	l.timer.Reset(left)
+	return nil
+}
+
+func (l *life) say(ctx context.Context) (err error) {
+	if l.conn == nil || l.conn.IsClosed() {
+		if l.conn, err = pgx.ConnectConfig(ctx, l.config); err != nil {
+			l.conn = nil
+			return fmt.Errorf("connect: %w", err)
+		}
+	}
+	id := l.current()
+	n, err := l.q.WorkerBeat(ctx, l.conn, &dbsqlc.WorkerBeatParams{ID: id, Version: l.version, Provisioners: l.names, Alive: defaults.Alive})
+	if err != nil {
+		return fmt.Errorf("beat: %w", err)
+	}
+	if n == 0 { // a dead id stays dead; what was begun under it ends, and a new one begins
+		l.mu.Lock()
+		l.id = uuid.New()
+		if l.lapse != nil {
+			l.lapse(errNotAlive)
+		}
+		l.mu.Unlock()
+		l.log.Warn("this worker was taken for dead and goes on under a new id")
+		return l.say(ctx)
+	}
+	if l.now().Sub(l.seenAt) >= defaults.Seen {
+		if err := l.q.ProvisionerSeen(ctx, l.conn, &dbsqlc.ProvisionerSeenParams{Names: l.names, Older: defaults.Seen / 2}); err != nil {
+			return fmt.Errorf("mark provisioners as seen: %w", err)
+		}
+		l.seenAt = l.now()
+	}
+	return nil
+}
+
+// end gives the id up: what it still holds may be taken over at once.
+func (l *life) end(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, defaults.ConnectTimeout)
+	defer cancel()
+	l.mu.Lock()
+	if l.lapse != nil {
+		l.timer.Stop()
+		l.lapse(errNotAlive)
+	}
+	l.mu.Unlock()
+	if l.conn == nil || l.conn.IsClosed() {
+		return nil
+	}
+	err := l.q.WorkerEnd(ctx, l.conn, l.current())
+	return errors.Join(err, l.conn.Close(ctx))
+}
