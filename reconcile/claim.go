@@ -139,7 +139,7 @@ func (e *Engine) giveBackOnce(ctx context.Context, ids, fences []uuid.UUID) erro
 		}
 		wakes := make([]jobs.Wake, len(rows))
 		for i, r := range rows {
-			wakes[i] = background(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase)
+			wakes[i] = wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, r.Settled)
 		}
 		return e.lifecycle.Jobs().Wake(ctx, tx, wakes)
 	})

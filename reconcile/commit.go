@@ -146,9 +146,7 @@ func (c *commit) drop(ctx context.Context) (left []*outcome, err error) {
 			return nil, fmt.Errorf("find what waited for places to go: %w", err)
 		}
 		for _, r := range free {
-			w := background(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase)
-			w.Background = false
-			c.wakes = append(c.wakes, w)
+			c.wakes = append(c.wakes, wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, r.Settled))
 		}
 	}
 	for _, o := range c.round {
@@ -186,9 +184,7 @@ func (c *commit) keep(ctx context.Context, os []*outcome) (left []*outcome, err 
 		c.publish(o, r)
 		switch {
 		case r.Moved:
-			w := background(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase)
-			w.Background = false // a person changed their mind while it ran, or something did that waits
-			c.wakes = append(c.wakes, w)
+			c.wakes = append(c.wakes, wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, false)) // somebody changed their mind while it ran
 		case o.again:
 			again[r.Provisioner] = append(again[r.Provisioner], r.ID)
 		}
@@ -199,7 +195,7 @@ func (c *commit) keep(ctx context.Context, os []*outcome) (left []*outcome, err 
 			return nil, fmt.Errorf("wake places for their next step: %w", err)
 		}
 		for _, r := range rows {
-			c.wakes = append(c.wakes, background(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase))
+			c.wakes = append(c.wakes, wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, r.Settled))
 		}
 	}
 	for _, o := range os {

@@ -62,7 +62,7 @@ func (e *Engine) dispatchDue(ctx context.Context) (n int, err error) {
 		n = len(rows)
 		wakes := make([]jobs.Wake, n)
 		for i, r := range rows {
-			wakes[i] = background(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase)
+			wakes[i] = wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, r.Settled)
 			wakes[i].Shared = r.Missing
 		}
 		return e.lifecycle.Jobs().Wake(ctx, tx, wakes)

@@ -78,18 +78,17 @@ func (e *Engine) ID() uuid.UUID { return e.life.current() }
 // Start registers the process, brings the backends' configuration into force, and starts the heartbeat, the dispatcher and the
 // watchers. Call Stop afterwards, whatever it returned.
 func (e *Engine) Start(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx)
-	loops, stop := context.WithCancel(ctx)
-	serve, end := context.WithCancel(ctx)
+	loops, stop := context.WithCancel(context.WithoutCancel(ctx))
+	serve, end := context.WithCancel(context.WithoutCancel(ctx))
 	e.stop, e.serving, e.serve = stop, serve, end
-	if err := e.life.beat(loops); err != nil {
+	if err := e.life.beat(ctx); err != nil {
 		return fmt.Errorf("register this worker: %w", err)
 	}
 	e.claims.start(serve, &e.served)
 	e.outcomes.start(serve, &e.served)
 	e.served.Go(func() { e.life.run(serve) })
 	for _, b := range e.backends {
-		if err := e.activate(loops, b); err != nil {
+		if err := e.activate(ctx, b); err != nil {
 			return err
 		}
 	}
@@ -150,15 +149,16 @@ func (e *Engine) Wake(ctx context.Context, name string, ids ...uuid.UUID) error 
 		}
 		wakes := make([]jobs.Wake, len(rows))
 		for i, r := range rows {
-			wakes[i] = background(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase)
+			wakes[i] = wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, r.Settled)
 		}
 		return e.lifecycle.Jobs().Wake(ctx, tx, wakes)
 	})
 }
 
-// background is the job of a wake-up that no person waits for.
-func background(id uuid.UUID, name string, deployment *uuid.UUID, desired string) jobs.Wake {
-	w := jobs.Wake{Kind: lifecycle.KindFor(desired), ResourceID: id, Provisioner: name, Background: true}
+// wake is the job of a place that is driven anew for a reason that is no person's. One that is settled comes behind what a person
+// waits for.
+func wake(id uuid.UUID, name string, deployment *uuid.UUID, desired string, settled bool) jobs.Wake {
+	w := jobs.Wake{Kind: lifecycle.KindFor(desired), ResourceID: id, Provisioner: name, Background: settled}
 	if deployment != nil {
 		w.DeploymentID = *deployment
 	}

@@ -51,7 +51,7 @@ type PlaceClaimRow struct {
 	ClaimedGeneration *int64
 }
 
-// What the engine does with places: claims, outcomes, wake-ups.
+// What the engine does with places: claims, outcomes, wake-ups. What is settled is woken behind what a person waits for.
 // One answer a place at most; see berth.claim. In the order given, each in statements of its own.
 func (q *Queries) PlaceClaim(ctx context.Context, db DBTX, arg *PlaceClaimParams) ([]*PlaceClaimRow, error) {
 	rows, err := db.Query(ctx, placeClaim,
@@ -129,7 +129,7 @@ UPDATE berth.provisioner_resources p
 SET generation = p.claimed_generation + 1,
     retry_at = clock_timestamp() + greatest($1::interval, least($2::interval, (clock_timestamp() - p.updated_at) / 2))
 FROM due WHERE p.id = due.id AND p.provisioner = due.provisioner
-RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, due.missing::boolean AS missing
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled, due.missing::boolean AS missing
 `
 
 type PlaceDispatchParams struct {
@@ -146,6 +146,7 @@ type PlaceDispatchRow struct {
 	Provisioner  string
 	DeploymentID *uuid.UUID
 	DesiredPhase string
+	Settled      bool
 	Missing      bool
 }
 
@@ -172,6 +173,7 @@ func (q *Queries) PlaceDispatch(ctx context.Context, db DBTX, arg *PlaceDispatch
 			&i.Provisioner,
 			&i.DeploymentID,
 			&i.DesiredPhase,
+			&i.Settled,
 			&i.Missing,
 		); err != nil {
 			return nil, err
@@ -256,7 +258,7 @@ const placeGiveBack = `-- name: PlaceGiveBack :many
 UPDATE berth.provisioner_resources p
 SET fence = NULL, leased_by = NULL, leased_until = NULL, generation = p.claimed_generation + 1, retry_at = clock_timestamp() + $1::interval
 WHERE p.id = ANY($2::uuid[]) AND p.fence = ANY($3::uuid[])
-RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled
 `
 
 type PlaceGiveBackParams struct {
@@ -270,6 +272,7 @@ type PlaceGiveBackRow struct {
 	Provisioner  string
 	DeploymentID *uuid.UUID
 	DesiredPhase string
+	Settled      bool
 }
 
 // Ends leases by the fences that they chose, and has the places driven anew. Nothing is counted.
@@ -287,6 +290,7 @@ func (q *Queries) PlaceGiveBack(ctx context.Context, db DBTX, arg *PlaceGiveBack
 			&i.Provisioner,
 			&i.DeploymentID,
 			&i.DesiredPhase,
+			&i.Settled,
 		); err != nil {
 			return nil, err
 		}
@@ -564,7 +568,7 @@ func (q *Queries) PlaceStrand(ctx context.Context, db DBTX, arg *PlaceStrandPara
 }
 
 const placeUnblocked = `-- name: PlaceUnblocked :many
-SELECT p.id, p.provisioner, p.deployment_id, p.desired_phase FROM berth.provisioner_resources p
+SELECT p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled FROM berth.provisioner_resources p
 WHERE p.id = ANY($1::uuid[]) AND p.desired_phase <> 'absent' AND p.claimed_generation < p.generation
 ORDER BY p.id, p.provisioner
 `
@@ -574,6 +578,7 @@ type PlaceUnblockedRow struct {
 	Provisioner  string
 	DeploymentID *uuid.UUID
 	DesiredPhase string
+	Settled      bool
 }
 
 // What waited for a place of these resources to go.
@@ -591,6 +596,7 @@ func (q *Queries) PlaceUnblocked(ctx context.Context, db DBTX, ids []uuid.UUID) 
 			&i.Provisioner,
 			&i.DeploymentID,
 			&i.DesiredPhase,
+			&i.Settled,
 		); err != nil {
 			return nil, err
 		}
@@ -611,7 +617,7 @@ WITH l AS (
 UPDATE berth.provisioner_resources p
 SET generation = p.generation + 1, retry_at = least(p.retry_at, clock_timestamp() + $1::interval)
 FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
-RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled
 `
 
 type PlaceWakeParams struct {
@@ -625,6 +631,7 @@ type PlaceWakeRow struct {
 	Provisioner  string
 	DeploymentID *uuid.UUID
 	DesiredPhase string
+	Settled      bool
 }
 
 // A generation more, unless one is waiting to be claimed.
@@ -642,6 +649,7 @@ func (q *Queries) PlaceWake(ctx context.Context, db DBTX, arg *PlaceWakeParams) 
 			&i.Provisioner,
 			&i.DeploymentID,
 			&i.DesiredPhase,
+			&i.Settled,
 		); err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
--- What the engine does with places: claims, outcomes, wake-ups.
+-- What the engine does with places: claims, outcomes, wake-ups. What is settled is woken behind what a person waits for.
 
 -- name: PlaceClaim :many
 -- One answer a place at most; see berth.claim. In the order given, each in statements of its own.
@@ -12,7 +12,7 @@ CROSS JOIN LATERAL berth.claim(n.id, n.provisioner, n.fence, @worker, @lease, @a
 UPDATE berth.provisioner_resources p
 SET fence = NULL, leased_by = NULL, leased_until = NULL, generation = p.claimed_generation + 1, retry_at = clock_timestamp() + @grace::interval
 WHERE p.id = ANY(@ids::uuid[]) AND p.fence = ANY(@fences::uuid[])
-RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase;
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled;
 
 -- name: PlaceStore :many
 -- Stores outcomes under their fences, where the deployment is locked by the caller. An outcome claimed before the last change
@@ -78,7 +78,7 @@ SELECT p.fence::uuid AS fence FROM berth.provisioner_resources p WHERE p.id = AN
 
 -- name: PlaceUnblocked :many
 -- What waited for a place of these resources to go.
-SELECT p.id, p.provisioner, p.deployment_id, p.desired_phase FROM berth.provisioner_resources p
+SELECT p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled FROM berth.provisioner_resources p
 WHERE p.id = ANY(@ids::uuid[]) AND p.desired_phase <> 'absent' AND p.claimed_generation < p.generation
 ORDER BY p.id, p.provisioner;
 
@@ -92,7 +92,7 @@ WITH l AS (
 UPDATE berth.provisioner_resources p
 SET generation = p.generation + 1, retry_at = least(p.retry_at, clock_timestamp() + @grace::interval)
 FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
-RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase;
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled;
 
 -- name: PlaceDispatch :many
 -- Wakes what is due and held by nobody alive. Patience grows with the time since the last outcome, so a backlog is not buried
@@ -110,7 +110,7 @@ UPDATE berth.provisioner_resources p
 SET generation = p.claimed_generation + 1,
     retry_at = clock_timestamp() + greatest(@grace::interval, least(@max_grace::interval, (clock_timestamp() - p.updated_at) / 2))
 FROM due WHERE p.id = due.id AND p.provisioner = due.provisioner
-RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, due.missing::boolean AS missing;
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled, due.missing::boolean AS missing;
 
 -- name: PlaceOverdue :many
 -- Deployments of places whose deadline passed and whose state does not say so yet.
