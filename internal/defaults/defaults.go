@@ -57,15 +57,15 @@ const (
 	LockTimeout        = 500 * time.Millisecond // of a worker's transactions: below deadlock_timeout, so that admin is never the victim
 	IdleInTransaction  = 5 * time.Second        // a session that stops inside a transaction is ended by the server
 	ClockSkew          = 2 * time.Second        // a process whose clock is further off than this is not ready
-	ConnectTimeout     = 5 * time.Second        //
+	ConnectTimeout     = 5 * time.Second        // of connecting, and of small statements that end things
 	ShutdownSoft       = 15 * time.Second       // running steps may finish in this time
 	ShutdownHard       = 5 * time.Second        // then they are cancelled, and get this long to stop
 	MaxWorkers         = 100                    // jobs at once in each provisioner's queue
 	FetchCooldown      = 10 * time.Millisecond  // of River, on both sides
-	FetchPoll          = time.Second            //
+	FetchPoll          = time.Second            // of River, when no notification came
 	JobTimeout         = 50 * time.Second       // well above CallTimeout
 	RescueAfter        = time.Minute            // River tidies jobs of killed workers after this; nothing rests on it
-	JobMaxAttempts     = 25                     //
+	JobMaxAttempts     = 25                     // of a job; a run that found its end completes it whatever came of it
 	PriorityIntent     = 1                      // of the job of a change of intent
 	PriorityBackground = 2                      // of every other wake-up
 )
