@@ -77,3 +77,10 @@ const (
 	ProbeEvery   = 5 * time.Second // how often a closed host is asked whether it answers again
 	AssignEvery  = time.Second     // how often free room is matched to those who wait, if nothing else did
 )
+
+// The command line.
+const (
+	WaitPoll = 200 * time.Millisecond // how often a command that waits looks
+	Page     = 100                    // deployments of a listing
+	TxTries  = 5                      // of a command's transaction, where the database lets another one go first
+)

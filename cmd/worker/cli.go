@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/alecthomas/kong"
+
+	"berth/internal/defaults"
+	"berth/internal/terminal"
+)
+
+const description = `Gives every deployment the backing resources that it needs, through pluggable provisioners, over a queue in Postgres.
+
+Results go to stdout, everything else to stderr. Exit status: 0 done, 1 failed or not reached, 2 wrong use, 3 refused with a reason.`
+
+// cli is the command line. A flag beats the environment, which beats a default.
+type cli struct {
+	DatabaseURL string `name:"database-url" placeholder:"URL" envvar:"DATABASE_URL" help:"The database, as postgres://user:password@host:5432/database."`
+	LogLevel    string `name:"log-level" placeholder:"LEVEL" envvar:"LOG_LEVEL" default:"info" enum:"debug,info,warn,error" help:"What is logged: debug, info, warn or error. Info if not given."`
+
+	Migrate struct {
+		Up     migrateUp     `cmd:"" help:"Bring the schema to what this worker needs. May be repeated."`
+		Down   migrateDown   `cmd:"" help:"Drop all tables. Refused while there are deployments or resources."`
+		Status migrateStatus `cmd:"" help:"Show how far the schema is migrated."`
+	} `cmd:"" help:"The schema of the database."`
+	Org struct {
+		Create orgCreate `cmd:"" help:"Create an organization."`
+		List   orgList   `cmd:"" help:"List organizations."`
+		Show   orgShow   `cmd:"" help:"Show one organization."`
+	} `cmd:"" help:"Organizations: who projects belong to."`
+	Project struct {
+		Create projectCreate `cmd:"" help:"Create a project."`
+		List   projectList   `cmd:"" help:"List projects."`
+		Show   projectShow   `cmd:"" help:"Show one project."`
+	} `cmd:"" help:"Projects: what deployments are made from."`
+	Deployment struct {
+		Create  deploymentCreate  `cmd:"" help:"Create a deployment. The same id again is the same deployment."`
+		List    deploymentList    `cmd:"" help:"List deployments, a page at a time."`
+		Show    deploymentShow    `cmd:"" help:"Show one deployment, its resources, and why it is not as it should be."`
+		Events  deploymentEvents  `cmd:"" help:"List what happened to a deployment. It answers for deleted ones too."`
+		Start   deploymentStart   `cmd:"" help:"Have a deployment run. One that failed is tried again now."`
+		Stop    deploymentStop    `cmd:"" help:"Have a deployment cost as little as it can without losing its data."`
+		Restart deploymentRestart `cmd:"" help:"Stop a deployment's resources and start them again."`
+		Update  deploymentUpdate  `cmd:"" help:"Change what a deployment asks for."`
+		Delete  deploymentDelete  `cmd:"" help:"Have a deployment go, its data included."`
+		Wait    deploymentWait    `cmd:"" help:"Wait until a deployment is in a state."`
+	} `cmd:"" help:"Deployments: running copies of projects."`
+}
+
+// run does what the arguments ask for. Nothing of it touches the process: not its environment, its streams, or its exit.
+func run(ctx context.Context, args []string, lookupEnv func(string) (string, bool), stdout, stderr io.Writer) error {
+	var c cli
+	helped := false
+	parser, err := kong.New(&c,
+		kong.Name("worker"), kong.Description(description),
+		kong.Writers(stdout, stderr), kong.Exit(func(int) { helped = true }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: terminal.Width}), kong.ValueFormatter(showEnv),
+		kong.Resolvers(fromEnv(lookupEnv)),
+		kong.Vars(vars()),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+	)
+	if err != nil {
+		return fmt.Errorf("command line: %w", err)
+	}
+	command, err := parser.Parse(args)
+	if helped {
+		return nil
+	}
+	if err != nil {
+		return usage(err, args)
+	}
+	return cancelled(ctx, command.Run(newApp(&c, lookupEnv, stdout, stderr)))
+}
+
+// vars are the numbers that help shows.
+func vars() map[string]string {
+	return map[string]string{"wait_timeout": defaults.Timeout.String(), "page": strconv.Itoa(defaults.Page)}
+}
+
+// cancelled says of a command that a signal stopped just that, and not which of its steps noticed.
+func cancelled(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return errInterrupted
+	}
+	return err
+}

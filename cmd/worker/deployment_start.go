@@ -1,0 +1,20 @@
+package main
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+)
+
+type deploymentStart struct {
+	output
+	waiting
+	ID id `arg:"" name:"ID" help:"The id of the deployment."`
+}
+
+// Run starts the deployment and shows it.
+func (c *deploymentStart) Run(ctx context.Context, a *app) error {
+	return a.changing(ctx, func(ad *admin) error {
+		return ad.change(ctx, a, c.ID.UUID, c.output, c.waiting, func(tx pgx.Tx) error { return ad.Start(ctx, tx, c.ID.UUID) })
+	})
+}

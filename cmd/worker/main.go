@@ -1,0 +1,21 @@
+// Command worker is Berth's worker and the command line around it: flags, environment, wiring and what people read. What it does
+// stands in the packages that it calls. One file for each subcommand.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal kills at once
+
+	if err := run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr); err != nil {
+		fmt.Fprint(os.Stderr, errorLines(err))
+		os.Exit(exitStatus(err))
+	}
+}
