@@ -68,7 +68,7 @@ func (e *Engine) claimOnce(ctx context.Context, id uuid.UUID, name string) (*pla
 }
 
 // claimGroup answers a round of claims.
-func (e *Engine) claimGroup(ctx context.Context, round []*claiming) {
+func (e *Engine) claimGroup(_ context.Context, round []*claiming) {
 	defer func() {
 		for _, c := range round {
 			close(c.done)

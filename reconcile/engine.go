@@ -44,7 +44,7 @@ type Engine struct {
 	parked    sync.WaitGroup
 	loops     sync.WaitGroup
 	stop      context.CancelFunc // of the loops
-	serving   context.Context    // of claims and commits, which outlive the loops
+	serving   context.Context    //nolint:containedctx // of claims and commits, which outlive the loops
 	serve     context.CancelFunc
 	served    sync.WaitGroup
 }

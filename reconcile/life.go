@@ -33,10 +33,10 @@ type life struct {
 
 	mu       sync.Mutex
 	id       uuid.UUID
-	until    time.Time // may act until then
-	takeOver time.Time // may take over from others after that
-	failed   bool      // the last beat did
-	term     context.Context
+	until    time.Time       // may act until then
+	takeOver time.Time       // may take over from others after that
+	failed   bool            // the last beat did
+	term     context.Context //nolint:containedctx // ends when this life of the process does
 	lapse    context.CancelCauseFunc
 	timer    *time.Timer
 }
