@@ -27,7 +27,7 @@ type PoolOptions struct {
 	MaxConns int32           // at most so many connections; 0 leaves it to the URL's pool_max_conns, else to pgx
 	Worker   bool            // sessions wait for a lock only briefly and are ended when they stop inside a transaction
 	Name     string          // shown as application_name; empty is "berth"
-	Dial     pgconn.DialFunc // makes the connections; nil for the network
+	Dial     pgconn.DialFunc // makes the connections, and looks names up; nil for the network
 }
 
 // Open returns a pool of connections to the database of a Postgres URL, or of a list of key=value pairs. It connects once, for
@@ -49,6 +49,7 @@ func Open(ctx context.Context, url string, o PoolOptions) (*pgxpool.Pool, error)
 	}
 	if o.Dial != nil {
 		config.ConnConfig.DialFunc = o.Dial
+		config.ConnConfig.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = defaults.ConnectTimeout
@@ -69,7 +70,7 @@ func check(ctx context.Context, pool *pgxpool.Pool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, defaults.ConnectTimeout, fmt.Errorf("no answer within %v", defaults.ConnectTimeout))
 	defer cancel()
 	var version int
-	err := pool.QueryRow(ctx, "SELECT current_setting('server_version_num')::int").Scan(&version)
+	err := pool.QueryRow(ctx, "SELECT current_setting('server_version_num')::int", pgx.QueryExecModeSimpleProtocol).Scan(&version)
 	switch {
 	case err != nil && context.Cause(ctx) != nil:
 		return &ConnectError{at: at(pool), err: context.Cause(ctx)}

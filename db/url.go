@@ -17,7 +17,8 @@ const urlForm = "write it as postgres://user:password@host:5432/database?sslmode
 // parse reads a URL. Its errors may show it, but never its password: where it is not certain which part that is, they show
 // nothing of it.
 func parse(raw string) (*pgxpool.Config, error) {
-	if strings.TrimSpace(raw) == "" {
+	raw = strings.TrimSpace(raw) // as read from a file
+	if raw == "" {
 		return nil, fmt.Errorf("%w is not set: %s", ErrURL, urlForm)
 	}
 	rest, isURL := cutScheme(raw)
@@ -26,11 +27,14 @@ func parse(raw string) (*pgxpool.Config, error) {
 	}
 	// A password with a / or a second @ in it would be taken for parts of the address, and shown as such.
 	if i := strings.IndexAny(rest, "@/"); isURL && i >= 0 {
+		var user string
 		if rest[i] == '@' {
+			user, _, _ = strings.Cut(rest[:i], ":")
 			rest = rest[i+1:]
 		}
-		if strings.Contains(rest, "@") {
-			return nil, fmt.Errorf("%w has an @ where none can be: in user and password write @ as %%40, / as %%2F, : as %%3A and %% as %%25", ErrURL)
+		if strings.Contains(rest, "@") || strings.Contains(user, "?") {
+			return nil, fmt.Errorf("%w has an @ where none can be: everywhere but before the host write @ as %%40, "+
+				"and in user and password also / as %%2F, ? as %%3F, : as %%3A and %% as %%25", ErrURL)
 		}
 	}
 	config, err := pgxpool.ParseConfig(raw)
@@ -59,6 +63,11 @@ func printable(text, raw string) bool {
 	if err != nil {
 		return false
 	}
+	for _, pair := range strings.Split(u.RawQuery, "&") {
+		if strings.Contains(pair, "?") || strings.Count(pair, "=") > 1 {
+			return false // a separator is missing, and who knows of what this is the value
+		}
+	}
 	q, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return false
@@ -68,13 +77,13 @@ func printable(text, raw string) bool {
 		_, escaped, _ := strings.Cut(u.User.String(), ":")
 		secrets = append(secrets, password, escaped)
 	}
-	for _, key := range []string{"password", "sslpassword"} {
-		for _, v := range q[key] {
-			secrets = append(secrets, v, url.QueryEscape(v))
+	for key, values := range q {
+		if strings.Contains(strings.ToLower(key), "password") {
+			secrets = append(secrets, values...)
 		}
 	}
 	for _, s := range secrets {
-		if s != "" && strings.Contains(text, s) {
+		if s != "" && (strings.Contains(text, s) || strings.Contains(text, url.QueryEscape(s))) {
 			return false
 		}
 	}

@@ -11,10 +11,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -22,17 +20,13 @@ import (
 	"berth/internal/postgres"
 )
 
-// EnvURL names a server to use instead of a private one. Its user needs CREATEDB.
-const EnvURL = "TEST_DATABASE_URL"
-
-// EnvLog makes the private server's doings show on stderr, when set.
-const EnvLog = "BERTH_TEST_LOG"
-
-// makingLock is the advisory lock held while databases are swept and the template is made: "bertht" in ASCII.
-const makingLock = 0x626572746874
-
-// templatesKept is how many templates of other states of the schema stay: other checkouts may be testing on the same server.
-const templatesKept = 16
+// Environment variables that are read here.
+const (
+	// EnvURL names a server to use instead of a private one. Its user needs CREATEDB.
+	EnvURL = "TEST_DATABASE_URL"
+	// EnvLog, when set, makes the private server's doings show on stderr.
+	EnvLog = "BERTH_TEST_LOG"
+)
 
 // cluster is a server for tests and how databases are made on it.
 type cluster struct {
@@ -94,7 +88,7 @@ func open(ctx context.Context, server *postgres.Server, url string) (c *cluster,
 	c = &cluster{server: server, url: url}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, c.close())
+			c, err = nil, errors.Join(err, c.close())
 		}
 	}()
 	print, err := db.Fingerprint()
@@ -114,7 +108,7 @@ func open(ctx context.Context, server *postgres.Server, url string) (c *cluster,
 	if fsync == "on" {
 		c.strategy = "WAL_LOG"
 	}
-	return c, c.prepare(ctx)
+	return c, c.prepare(ctx, c.sweep)
 }
 
 func (c *cluster) close() error {
@@ -123,28 +117,6 @@ func (c *cluster) close() error {
 	}
 	if c.server != nil {
 		return c.server.Close()
-	}
-	return nil
-}
-
-// prepare sweeps what killed test processes left and makes the template, one process at a time.
-func (c *cluster) prepare(ctx context.Context) error {
-	conn, err := c.admin.Acquire(ctx)
-	if err != nil {
-		return fmt.Errorf("prepare the server for tests: %w", err)
-	}
-	defer conn.Release()
-	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(makingLock)); err != nil {
-		return fmt.Errorf("prepare the server for tests: %w", err)
-	}
-	defer func() {
-		_, _ = conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", int64(makingLock))
-	}()
-	if err := c.sweep(ctx, conn.Conn()); err != nil {
-		return fmt.Errorf("sweep the server for tests: %w", err)
-	}
-	if err := c.makeTemplate(ctx, conn.Conn()); err != nil {
-		return fmt.Errorf("make the template for tests: %w", err)
 	}
 	return nil
 }
@@ -162,80 +134,6 @@ var ownForm = regexp.MustCompile(`^berth_t_([0-9a-z]+)_([0-9]+)_[0-9]+$`)
 // name is that of the next database.
 func (c *cluster) name() string {
 	return fmt.Sprintf("berth_t_%s_%d_%d", host(), os.Getpid(), c.made.Add(1))
-}
-
-// sweep drops the databases of processes of this machine that are gone, and templates that have long been out of use.
-func (c *cluster) sweep(ctx context.Context, conn *pgx.Conn) error {
-	rows, err := conn.Query(ctx, `SELECT datname FROM pg_database WHERE datname LIKE 'berth\_t\_%'`)
-	if err != nil {
-		return err
-	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return err
-	}
-	for _, n := range names {
-		m := ownForm.FindStringSubmatch(n)
-		if m == nil || m[1] != host() {
-			continue
-		}
-		// Our own pid too: nothing has been made yet, so it is an earlier process's.
-		if pid, err := strconv.Atoi(m[2]); err != nil || pid != os.Getpid() && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-			continue
-		}
-		if _, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+n+" WITH (FORCE)"); err != nil {
-			return err
-		}
-	}
-	rows, err = conn.Query(ctx, `SELECT datname FROM pg_database WHERE datname LIKE 'berth\_template\_%' AND datname <> $1
-		ORDER BY oid DESC OFFSET $2`, c.template, templatesKept)
-	if err != nil {
-		return err
-	}
-	if names, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
-		return err
-	}
-	for _, n := range names {
-		if err := dropTemplate(ctx, conn, n); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func dropTemplate(ctx context.Context, conn *pgx.Conn, name string) error {
-	if _, err := conn.Exec(ctx, "ALTER DATABASE "+name+" WITH IS_TEMPLATE false"); err != nil {
-		return err
-	}
-	_, err := conn.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)")
-	return err
-}
-
-// makeTemplate makes the migrated database that others are copied from, once for each state of the schema.
-func (c *cluster) makeTemplate(ctx context.Context, conn *pgx.Conn) error {
-	var exists bool
-	err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)", c.template).Scan(&exists)
-	if err != nil || exists {
-		return err
-	}
-	begun := time.Now()
-	// One that is not marked is what a killed process left.
-	for _, q := range []string{"DROP DATABASE IF EXISTS " + c.template + " WITH (FORCE)", "CREATE DATABASE " + c.template} {
-		if _, err := conn.Exec(ctx, q); err != nil {
-			return err
-		}
-	}
-	if err := c.migrate(ctx, c.template); err != nil {
-		return err
-	}
-	if err := c.quiet(ctx, c.template); err != nil {
-		return err
-	}
-	if _, err := conn.Exec(ctx, "ALTER DATABASE "+c.template+" WITH IS_TEMPLATE true ALLOW_CONNECTIONS false"); err != nil {
-		return err
-	}
-	logf("template %s made in %v", c.template, time.Since(begun).Round(time.Millisecond))
-	return nil
 }
 
 func (c *cluster) migrate(ctx context.Context, name string) error {
@@ -258,7 +156,7 @@ func (c *cluster) create(ctx context.Context, migrated bool) (name string, err e
 		_, err = c.admin.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+source+" STRATEGY "+c.strategy)
 		var pg *pgconn.PgError
 		if !again && errors.As(err, &pg) && pg.Code == "3D000" { // another checkout's sweep took our template
-			if err := c.prepare(ctx); err != nil {
+			if err := c.prepare(ctx, nil); err != nil {
 				return "", err
 			}
 			continue

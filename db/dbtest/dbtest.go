@@ -3,6 +3,7 @@ package dbtest
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 
@@ -118,4 +119,23 @@ func (d *DB) Open(t testing.TB, o db.PoolOptions) *pgxpool.Pool {
 		}
 	})
 	return pool
+}
+
+// Dir is an empty directory for a cluster of a test's own: short enough for a socket, and open to the user whom a server runs
+// as when the tests are root's, which t.TempDir is not.
+func Dir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "bt") //nolint:usetesting // see above
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }

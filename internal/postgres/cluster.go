@@ -130,10 +130,8 @@ func (s *Server) parameters() []string {
 
 // launch starts the server and returns once it answers.
 func (s *Server) launch(ctx context.Context) error {
-	// Whoever wrote it is gone, or we would not be here; after a reboot its number may belong to anything, which would make
-	// the server refuse to start.
 	if s.pid() == 0 {
-		if err := os.Remove(s.pidFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := s.disown(); err != nil {
 			return fmt.Errorf("start Postgres: %w", err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +29,32 @@ func (s *Server) pid() int {
 		return 0
 	}
 	return pid
+}
+
+// disown makes a server that is gone hold nothing up. Its number in the files it left may have been given to another process,
+// or be a zombie's, and a new server would refuse to start. The files stay, for postmaster.pid also tells the new server how
+// to see that no backend of the old one is at work on the data. With our own number in them it takes them for stale: it never
+// minds that of its parent.
+func (s *Server) disown() error {
+	for _, path := range []string{s.pidFile(), filepath.Join(s.dir, ".s.PGSQL.5432.lock")} {
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		_, rest, ok := strings.Cut(string(text), "\n")
+		if !ok { // cut short as it was written, so nothing was started after it
+			err = os.Remove(path)
+		} else {
+			err = os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())+"\n"+rest), 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // alive says whether a process is there and is this cluster's postmaster: a number may have been given to another process.
