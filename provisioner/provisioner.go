@@ -73,6 +73,18 @@ type (
 		Activate(ctx context.Context) error
 	}
 
+	// A Describer tells its configuration as it acts, defaults filled in, for people to look at. It is marshalled to JSON, so
+	// a Secret in it stays one.
+	Describer interface {
+		Spec() any
+	}
+
+	// A Fingerprinter has configuration beside its spec, such as templates in files. The fingerprint changes when any of it
+	// does, and with nothing else; two processes with the same configuration have the same one.
+	Fingerprinter interface {
+		Fingerprint() string
+	}
+
 	// A Planner says, one line per change, what Reconcile would do, and does nothing.
 	Planner interface {
 		Plan(ctx context.Context, r Resource) ([]Change, error)

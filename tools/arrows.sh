@@ -39,6 +39,7 @@ stub jobs $river $pgx berth/internal/defaults !berth/leaf !berth/internal/leaf !
 stub jobs/stub_test.go berth/leaf $require !github.com/stretchr/testify/assert !github.com/stretchr/testify/suite
 stub provisioner errors $uuid berth/internal/defaults !$pgx !$river !berth/leaf !berth/internal/leaf !berth/provisioner/leaf
 stub provisioner/static errors $uuid berth/provisioner berth/internal/defaults !$pgx !$river !berth/jobs !berth/provisioner/leaf !berth/internal/leaf
+stub provisioner/set errors github.com/tailscale/hujson berth/provisioner berth/internal/defaults !$uuid !$pgx !$river !berth/jobs !berth/provisioner/static !berth/provisioner/leaf
 stub provisioner/provisionertest testing $uuid berth/provisioner berth/internal/defaults $require github.com/google/go-cmp/cmp go.uber.org/goleak !$pgx !$river !berth/jobs !berth/provisioner/static
 stub db $pgx $river berth/internal/defaults berth/db/dbsqlc !berth/leaf !berth/provisioner !berth/internal/leaf
 stub db/dbsqlc $pgx !berth/provisioner
