@@ -226,10 +226,8 @@ var mutantsThatAct = map[string]specimen{
 		found:    []string{"CancelledContext", "HangingBackend"},
 		patience: impatient,
 		broken: func(f *Fake) provisioner.Provisioner {
-			return &mutant{f: f, reconcile: func(ctx context.Context, r *resource) (observation, error) {
-				bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 4*impatient)
-				defer cancel()
-				return f.Reconcile(bounded, r)
+			return &mutant{f: f, reconcile: func(_ context.Context, r *resource) (observation, error) {
+				return f.Reconcile(theEnd, r)
 			}}
 		},
 	},
