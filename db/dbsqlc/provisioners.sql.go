@@ -220,7 +220,8 @@ func (q *Queries) ProvisionerRetyped(ctx context.Context, db DBTX, arg *Provisio
 
 const provisionerSeen = `-- name: ProvisionerSeen :exec
 UPDATE berth.provisioners SET seen_at = clock_timestamp()
-WHERE name = ANY($1::text[]) AND seen_at < clock_timestamp() - $2::interval
+WHERE name IN (SELECT l.name FROM berth.provisioners l WHERE l.name = ANY($1::text[]) AND l.seen_at < clock_timestamp() - $2::interval
+    ORDER BY l.name FOR NO KEY UPDATE SKIP LOCKED)
 `
 
 type ProvisionerSeenParams struct {

@@ -30,7 +30,8 @@ ORDER BY p.name;
 
 -- name: ProvisionerSeen :exec
 UPDATE berth.provisioners SET seen_at = clock_timestamp()
-WHERE name = ANY(@names::text[]) AND seen_at < clock_timestamp() - @older::interval;
+WHERE name IN (SELECT l.name FROM berth.provisioners l WHERE l.name = ANY(@names::text[]) AND l.seen_at < clock_timestamp() - @older::interval
+    ORDER BY l.name FOR NO KEY UPDATE SKIP LOCKED);
 
 -- name: ProvisionerDefaultClear :exec
 UPDATE berth.provisioners SET is_default = false WHERE is_default AND name <> @name;
