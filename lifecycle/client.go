@@ -2,8 +2,11 @@ package lifecycle
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -18,8 +21,14 @@ type Client struct {
 	q     *dbsqlc.Queries
 }
 
+// maxActor bounds what every event repeats.
+const maxActor = 256
+
 // NewClient makes a client. The actor is written into the events of what it changes.
 func NewClient(actor string, logger *slog.Logger) (*Client, error) {
+	if actor == "" || len(actor) > maxActor || !utf8.ValidString(actor) || strings.ContainsRune(actor, 0) {
+		return nil, refuse(ErrInvalid, "actor "+quote(actor), "it is no name", fmt.Sprintf("use 1 to %d bytes of text", maxActor))
+	}
 	inserter, err := jobs.NewInserter(logger)
 	if err != nil {
 		return nil, err

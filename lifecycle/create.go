@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,9 +29,12 @@ type NewDeployment struct {
 }
 
 // Create makes deployments that are to run, each with its runtime, and the jobs that lead there. Repeated with the same ids it
-// changes nothing. It is a conflict if an id belongs to another project or environment, or to a deployment that is being or was
-// deleted.
+// changes nothing, whatever else it says of them by then. It is a conflict if an id belongs to another project or environment, or
+// to a deployment that is being or was deleted.
 func (c *Client) Create(ctx context.Context, tx pgx.Tx, deployments ...NewDeployment) error {
+	if len(deployments) == 0 {
+		return nil
+	}
 	ds := slices.Clone(deployments)
 	slices.SortFunc(ds, func(a, b NewDeployment) int { return cmp.Compare(string(a.ID[:]), string(b.ID[:])) })
 	insert := &dbsqlc.DeploymentInsertParams{}
@@ -51,45 +55,19 @@ func (c *Client) Create(ctx context.Context, tx pgx.Tx, deployments ...NewDeploy
 	if err != nil {
 		return err
 	}
-	ch, err := c.choice(ctx, tx)
-	if err != nil {
-		return err
-	}
-	if err := c.refuseDeleted(ctx, tx, insert.Ids); err != nil {
-		return err
-	}
-	// What would be refused later is refused before anything is written.
-	provisioners := map[uuid.UUID]string{}
-	for id, s := range settings {
-		if provisioners[id], err = ch.resolve(string(provisioner.Runtime), "", s.Provisioner, s.DefaultProvisioner); err != nil {
-			return err
-		}
-	}
 	made, err := c.q.DeploymentInsert(ctx, tx, insert)
 	if err != nil {
 		return stored(err, "create deployments")
 	}
-	fresh := make(map[uuid.UUID]bool, len(made))
-	for _, id := range made {
-		fresh[id] = true
-	}
-	if err := c.sameAgain(ctx, tx, ds, fresh); err != nil {
+	places, events, err := c.firstPlaces(ctx, tx, ds, made, settings)
+	if err != nil {
+		// Only now is it known who was first with an id. A refusal leaves nothing behind, whatever the caller does next.
+		if refused := (*Error)(nil); errors.As(err, &refused) && len(made) > 0 {
+			if undo := c.q.DeploymentDelete(ctx, tx, made); undo != nil {
+				return stored(undo, "take back deployments")
+			}
+		}
 		return err
-	}
-	places := &dbsqlc.PlaceInsertParams{Grace: defaults.Grace}
-	var events []Event
-	for _, d := range ds {
-		if !fresh[d.ID] {
-			continue
-		}
-		args, err := d.args(settings[d.ProjectID])
-		if err != nil {
-			return err
-		}
-		if err := addPlace(places, provisioners[d.ProjectID], d.ID, string(provisioner.Runtime), "", phaseReady, args); err != nil {
-			return err
-		}
-		events = append(events, Event{DeploymentID: d.ID, Kind: DeploymentCreated})
 	}
 	wakes, err := c.insertPlaces(ctx, tx, places)
 	if err != nil {
@@ -99,6 +77,48 @@ func (c *Client) Create(ctx context.Context, tx pgx.Tx, deployments ...NewDeploy
 		return err
 	}
 	return stored(c.jobs.Wake(ctx, tx, wakes), "wake places")
+}
+
+// firstPlaces are the runtimes of the deployments that were made. It refuses what the others are asked to be and are not.
+func (c *Client) firstPlaces(ctx context.Context, tx pgx.Tx, ds []NewDeployment, made []uuid.UUID, settings map[uuid.UUID]*dbsqlc.ProjectSettingsRow) (*dbsqlc.PlaceInsertParams, []Event, error) {
+	fresh := make(map[uuid.UUID]bool, len(made))
+	for _, id := range made {
+		fresh[id] = true
+	}
+	if err := c.refuseDeleted(ctx, tx, ds); err != nil {
+		return nil, nil, err
+	}
+	if err := c.sameAgain(ctx, tx, ds, fresh); err != nil {
+		return nil, nil, err
+	}
+	places := &dbsqlc.PlaceInsertParams{Grace: defaults.Grace}
+	if len(fresh) == 0 {
+		return places, nil, nil
+	}
+	ch, err := c.choice(ctx, tx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var events []Event
+	for _, d := range ds {
+		if !fresh[d.ID] {
+			continue
+		}
+		s := settings[d.ProjectID]
+		at, err := ch.resolve(string(provisioner.Runtime), "", s.Provisioner, s.DefaultProvisioner)
+		if err != nil {
+			return nil, nil, err
+		}
+		args, err := d.args(s)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := addPlace(places, at, d.ID, string(provisioner.Runtime), "", phaseReady, args); err != nil {
+			return nil, nil, err
+		}
+		events = append(events, Event{DeploymentID: d.ID, Kind: DeploymentCreated})
+	}
+	return places, events, nil
 }
 
 func (d NewDeployment) check() error {
@@ -122,6 +142,9 @@ func (d NewDeployment) args(s *dbsqlc.ProjectSettingsRow) (json.RawMessage, erro
 		return nil, fmt.Errorf("read the annotations of project %s: %w", s.ID, err)
 	}
 	maps.Copy(annotations, d.Annotations)
+	if len(annotations) > maxAnnotations {
+		return nil, tooManyAnnotations("deployment "+d.ID.String(), len(annotations))
+	}
 	annotations["organization"], annotations["project"] = s.Organization, s.Name
 	return provisioner.Encode(provisioner.RuntimeArgs{
 		Slots: cmp.Or(d.Slots, int(s.Slots)), Version: cmp.Or(d.Version, s.Version), Environment: d.Environment, Annotations: annotations,
@@ -146,8 +169,13 @@ func (c *Client) settings(ctx context.Context, tx pgx.Tx, projects []uuid.UUID) 
 	return out, nil
 }
 
-// refuseDeleted keeps the id of a deployment that is gone from being used again.
-func (c *Client) refuseDeleted(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) error {
+// refuseDeleted keeps the id of a deployment that is gone from being used again. It looks after the insert, which may have waited
+// for the deletion.
+func (c *Client) refuseDeleted(ctx context.Context, tx pgx.Tx, ds []NewDeployment) error {
+	ids := make([]uuid.UUID, len(ds))
+	for i, d := range ds {
+		ids[i] = d.ID
+	}
 	gone, err := c.q.EventDeleted(ctx, tx, ids)
 	if err != nil {
 		return stored(err, "look for deleted deployments")
@@ -209,6 +237,9 @@ func (c *Client) insertPlaces(ctx context.Context, tx pgx.Tx, p *dbsqlc.PlaceIns
 	rows, err := c.q.PlaceInsert(ctx, tx, p)
 	if err != nil {
 		return nil, stored(err, "create places")
+	}
+	if len(rows) != len(p.Ids) {
+		return nil, fmt.Errorf("create places: %d of %d: a provisioner is not registered any more", len(rows), len(p.Ids))
 	}
 	wakes := make([]jobs.Wake, len(rows))
 	for i, r := range rows {

@@ -4,6 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -75,7 +79,7 @@ type Filter struct {
 	State        string
 	Provisioner  string    // of the runtime
 	After        uuid.UUID // the last one of the page before
-	Limit        int       // 100 if zero
+	Limit        int       // 100 if zero, at most 1000
 }
 
 // List shows deployments in the order of their ids, a page at a time.
@@ -85,6 +89,9 @@ func (c *Client) List(ctx context.Context, tx dbsqlc.DBTX, f Filter) ([]Deployme
 			return nil
 		}
 		return &s
+	}
+	if err := f.check(); err != nil {
+		return nil, err
 	}
 	p := &dbsqlc.DeploymentListParams{Organization: optional(f.Organization), Project: optional(f.Project), State: optional(f.State), Provisioner: optional(f.Provisioner), Most: int32(f.Limit)}
 	if f.Limit == 0 {
@@ -98,6 +105,27 @@ func (c *Client) List(ctx context.Context, tx dbsqlc.DBTX, f Filter) ([]Deployme
 		return nil, stored(err, "list deployments")
 	}
 	return c.withResources(ctx, tx, rows)
+}
+
+// maxPage is how many deployments are listed at a time.
+const maxPage = 1000
+
+func (f Filter) check() error {
+	if f.Limit < 0 || f.Limit > maxPage {
+		return refuse(ErrInvalid, fmt.Sprintf("limit %d", f.Limit), "out of range", fmt.Sprintf("use 1 to %d, and After for the next page", maxPage))
+	}
+	if f.State != "" && !slices.Contains(states, f.State) {
+		return refuse(ErrInvalid, "state "+quote(f.State), "there is none of that name", "use one of "+strings.Join(states, ", "))
+	}
+	for _, n := range []struct {
+		kind, name string
+		form       *regexp.Regexp
+	}{{"organization", f.Organization, nameForm}, {"project", f.Project, nameForm}, {"provisioner", f.Provisioner, provisionerForm}} {
+		if n.name != "" && !n.form.MatchString(n.name) {
+			return refuse(ErrInvalid, n.kind+" "+quote(n.name), "no name has this form", "see the list of "+n.kind+"s")
+		}
+	}
+	return nil
 }
 
 func (c *Client) withResources(ctx context.Context, tx dbsqlc.DBTX, rows []*dbsqlc.DeploymentDetail) ([]Deployment, error) {

@@ -62,7 +62,10 @@ func (c *Client) checkProvisioner(ctx context.Context, tx dbsqlc.DBTX, name stri
 
 // OrganizationByName finds one, whatever the case of the name.
 func (c *Client) OrganizationByName(ctx context.Context, tx dbsqlc.DBTX, name string) (Organization, error) {
-	o, err := c.q.OrganizationByName(ctx, tx, name)
+	o, err := (*dbsqlc.Organization)(nil), pgx.ErrNoRows
+	if nameForm.MatchString(name) { // no other name exists, and some could not even be asked for
+		o, err = c.q.OrganizationByName(ctx, tx, name)
+	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Organization{}, refuse(ErrNotFound, "organization "+quote(name), "it does not exist", "see the list of organizations")
 	}

@@ -66,7 +66,7 @@ func (c *Client) CreateProject(ctx context.Context, tx dbsqlc.DBTX, n NewProject
 			return Project{}, fmt.Errorf("encode annotations: %w", err)
 		}
 	}
-	o, err := c.q.OrganizationGet(ctx, tx, n.OrganizationID)
+	o, err := c.q.OrganizationKeep(ctx, tx, n.OrganizationID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Project{}, refuse(ErrNotFound, fmt.Sprintf("organization %s", n.OrganizationID), "it does not exist", "create it first")
 	}
@@ -85,7 +85,10 @@ func (c *Client) CreateProject(ctx context.Context, tx dbsqlc.DBTX, n NewProject
 
 // ProjectByName finds one, whatever the case of the names.
 func (c *Client) ProjectByName(ctx context.Context, tx dbsqlc.DBTX, organization, name string) (Project, error) {
-	row, err := c.q.ProjectByName(ctx, tx, &dbsqlc.ProjectByNameParams{Organization: organization, Name: name})
+	row, err := (*dbsqlc.ProjectByNameRow)(nil), pgx.ErrNoRows
+	if nameForm.MatchString(organization) && nameForm.MatchString(name) { // no other name exists, and some could not even be asked for
+		row, err = c.q.ProjectByName(ctx, tx, &dbsqlc.ProjectByNameParams{Organization: organization, Name: name})
+	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Project{}, refuse(ErrNotFound, "project "+quote(organization+"/"+name), "it does not exist", "see the list of projects")
 	}

@@ -50,7 +50,8 @@ type Configured struct {
 }
 
 // RegisterProvisioners makes names known that are not, so that an admin can enqueue before the first worker starts, and sets
-// the default where there is none. It changes nothing that is known. A name that is known with another type is a conflict.
+// the default where there is none. It changes nothing that is known. A name that is known with another type is a conflict. One
+// registers at a time, so the transaction should be short.
 func (c *Client) RegisterProvisioners(ctx context.Context, tx pgx.Tx, set []Configured, defaultName string) error {
 	return c.register(ctx, tx, set, defaultName, false)
 }
@@ -61,9 +62,16 @@ func (c *Client) AnnounceProvisioners(ctx context.Context, tx pgx.Tx, set []Conf
 	return c.register(ctx, tx, set, defaultName, true)
 }
 
+// registering is the advisory lock of those who register: "berthreg" in ASCII.
+const registering = 0x6265727468726567
+
 func (c *Client) register(ctx context.Context, tx pgx.Tx, set []Configured, defaultName string, acts bool) error {
+	set = slices.SortedFunc(slices.Values(set), func(a, b Configured) int { return cmp.Compare(a.Name, b.Name) })
+	if err := checkConfigured(set, defaultName); err != nil {
+		return err
+	}
 	p := &dbsqlc.ProvisionerRegisterParams{}
-	for _, s := range slices.SortedFunc(slices.Values(set), func(a, b Configured) int { return cmp.Compare(a.Name, b.Name) }) {
+	for _, s := range set {
 		types := make([]string, len(s.Info.Types))
 		for i, t := range s.Info.Types {
 			types[i] = string(t)
@@ -71,6 +79,9 @@ func (c *Client) register(ctx context.Context, tx pgx.Tx, set []Configured, defa
 		p.Names, p.Types = append(p.Names, s.Name), append(p.Types, s.Type)
 		p.Supports = append(p.Supports, strings.Join(types, ","))
 		p.Timeouts = append(p.Timeouts, cmp.Or(s.Info.Timeout, defaults.Timeout))
+	}
+	if err := c.q.ProvisionerRegistering(ctx, tx, registering); err != nil {
+		return stored(err, "wait to register provisioners")
 	}
 	retyped, err := c.q.ProvisionerRetyped(ctx, tx, &dbsqlc.ProvisionerRetypedParams{Names: p.Names, Types: p.Types})
 	if err != nil {
@@ -86,6 +97,9 @@ func (c *Client) register(ctx context.Context, tx pgx.Tx, set []Configured, defa
 		return stored(err, "register provisioners")
 	}
 	if acts {
+		if err := c.q.ProvisionerLock(ctx, tx); err != nil {
+			return stored(err, "lock provisioners")
+		}
 		if err := c.q.ProvisionerAnnounce(ctx, tx, (*dbsqlc.ProvisionerAnnounceParams)(p)); err != nil {
 			return stored(err, "announce provisioners")
 		}
@@ -139,13 +153,18 @@ func (ch choice) names(t string) []string {
 // check refuses a name that a person chose and that can not make the type.
 func (ch choice) check(name, t string) error {
 	k, ok := ch.known[name]
-	if !ok {
-		return refuse(ErrInvalid, fmt.Sprintf("provisioner %q", name), "it is not registered", "choose one of "+list(ch.names(t)))
+	if ok && k.supports(t) {
+		return nil
 	}
-	if !k.supports(t) {
-		return refuse(ErrInvalid, fmt.Sprintf("provisioner %q", name), fmt.Sprintf("it does not support resources of type %q", t), "choose one of "+list(ch.names(t)))
+	why := "it is not registered"
+	if ok {
+		why = fmt.Sprintf("it does not support resources of type %q", t)
 	}
-	return nil
+	remedy := "configure one that does and start a worker with it"
+	if able := ch.names(t); len(able) > 0 {
+		remedy = "choose one of " + strings.Join(able, ", ")
+	}
+	return refuse(ErrInvalid, "provisioner "+quote(name), why, remedy)
 }
 
 // resolve chooses the provisioner of a resource that has no place yet: the one asked for, else the project's, else the
@@ -174,12 +193,35 @@ func (ch choice) resolve(t, asked string, project, organization *string) (string
 			"configure one and start a worker with it")
 	}
 	return "", refuse(ErrInvalid, fmt.Sprintf("resource of type %q", t), "several provisioners support it and none of them is the default",
-		"name one of "+list(able))
+		"name one of "+strings.Join(able, ", "))
 }
 
-func list(names []string) string {
-	if len(names) == 0 {
-		return "none (there is none)"
+// checkConfigured refuses what the table would. The set is sorted by name.
+func checkConfigured(set []Configured, defaultName string) error {
+	found := defaultName == ""
+	for i, s := range set {
+		what := "provisioner " + quote(s.Name)
+		switch {
+		case len(s.Name) > 48 || !provisionerForm.MatchString(s.Name):
+			return refuse(ErrInvalid, what, "the name does not fit", "use up to 48 of a-z, 0-9 and single dashes between them")
+		case i > 0 && s.Name == set[i-1].Name:
+			return refuse(ErrInvalid, what, "it is configured twice", "give each its own name")
+		case !typeForm.MatchString(s.Type):
+			return refuse(ErrInvalid, what, "its type "+quote(s.Type)+" does not fit", "name the type of the backend, such as static")
+		case len(s.Info.Types) == 0:
+			return refuse(ErrInvalid, what, "it supports no type of resource", "have its Info name one")
+		case s.Info.Timeout < 0:
+			return refuse(ErrInvalid, what, fmt.Sprintf("its timeout %s is below zero", s.Info.Timeout), "leave it at zero for the default")
+		}
+		for _, t := range s.Info.Types {
+			if !typeForm.MatchString(string(t)) {
+				return refuse(ErrInvalid, what, "it supports the type "+quote(string(t))+", whose name does not fit", "use 1 to 63 of a-z, 0-9, underscore and dash, the first a letter")
+			}
+		}
+		found = found || s.Name == defaultName
 	}
-	return strings.Join(names, ", ")
+	if !found {
+		return refuse(ErrInvalid, "default provisioner "+quote(defaultName), "it is not configured", "name one of the configured set")
+	}
+	return nil
 }

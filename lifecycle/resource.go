@@ -2,9 +2,11 @@ package lifecycle
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -23,15 +25,15 @@ type NewResource struct {
 	Provisioner string          // empty: resolved like a deployment's
 }
 
-// AddResource gives deployments one more resource. Repeated it changes nothing; with other args it changes what is asked for.
-// It is a conflict to ask for one that exists at another provisioner.
+// AddResource gives deployments one more resource. Repeated it changes nothing; with other args, these are what is asked for from
+// then on. It is a conflict to ask for one that exists at another provisioner.
 func (c *Client) AddResource(ctx context.Context, tx pgx.Tx, n NewResource, ids ...uuid.UUID) error {
 	args, err := n.check()
 	if err != nil {
 		return err
 	}
 	l, err := c.lock(ctx, tx, ids, false)
-	if err != nil {
+	if err != nil || len(l.ids) == 0 {
 		return err
 	}
 	ch, err := c.choice(ctx, tx)
@@ -83,13 +85,11 @@ func (c *Client) AddResource(ctx context.Context, tx pgx.Tx, n NewResource, ids 
 	if err != nil {
 		return err
 	}
-	if err := c.Settle(ctx, tx, l.ids, events, wakes); err != nil {
+	changed, woken, err := c.patch(ctx, tx, patch{kind: ResourceAsked, typ: string(n.Type), name: n.Name, args: args, replace: true}, existing)
+	if err != nil {
 		return err
 	}
-	if len(existing) == 0 {
-		return nil
-	}
-	return c.patch(ctx, tx, ResourceAsked, string(n.Type), n.Name, args, map[string]string{}, nil, existing)
+	return c.Settle(ctx, tx, l.ids, append(events, changed...), append(wakes, woken...))
 }
 
 // RemoveResource takes a further resource from deployments, its data included. What is not there counts as done. The runtime of
@@ -102,7 +102,7 @@ func (c *Client) RemoveResource(ctx context.Context, tx pgx.Tx, typ provisioner.
 		return refuse(ErrInvalid, "resource runtime", "a deployment can not be without its runtime", "stop or delete the deployment")
 	}
 	l, err := c.lock(ctx, tx, ids, false)
-	if err != nil {
+	if err != nil || len(l.ids) == 0 {
 		return err
 	}
 	t := string(typ)
@@ -132,18 +132,18 @@ func (n NewResource) check() (json.RawMessage, error) {
 		return nil, refuse(ErrInvalid, "resource runtime", "every deployment has it", "use Update to change it")
 	}
 	if len(bytes.TrimSpace(n.Args)) == 0 {
-		return json.RawMessage(`{}`), nil
+		n.Args = json.RawMessage(`{}`)
 	}
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(n.Args, &object); err != nil || object == nil || bytes.Contains(n.Args, []byte(`\u0000`)) {
-		return nil, refuse(ErrInvalid, fmt.Sprintf("args of resource %s/%s", n.Type, n.Name), "they are not a JSON object that can be stored", `pass an object such as {"size": 1}`)
+	what := fmt.Sprintf("args of resource %s/%s", n.Type, n.Name)
+	if why := unstorable(n.Args); why != "" {
+		return nil, refuse(ErrInvalid, what, why, `pass an object such as {"size": 1}`)
 	}
 	if n.Type == provisioner.Runtime {
-		a, err := provisioner.Decode[provisioner.RuntimeArgs](n.Args)
+		a, err := provisioner.DecodeSpec[provisioner.RuntimeArgs](n.Args)
 		if err != nil {
-			return nil, refuse(ErrInvalid, "args of resource runtime/"+n.Name, err.Error(), "see the arguments of a runtime")
+			return nil, refuse(ErrInvalid, what, strings.ReplaceAll(err.Error(), "\n", "; "), "pass slots, version, environment and annotations")
 		}
-		if err := checkSlots(a.Slots); err != nil {
+		if err := cmp.Or(checkSlots(a.Slots), checkAnnotations(a.Annotations)); err != nil {
 			return nil, err
 		}
 		if a.Version != "" {
@@ -151,8 +151,10 @@ func (n NewResource) check() (json.RawMessage, error) {
 				return nil, err
 			}
 		}
-		if err := checkAnnotations(a.Annotations); err != nil {
-			return nil, err
+		if a.Environment != "" {
+			if err := checkEnvironment(a.Environment); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return n.Args, nil

@@ -48,7 +48,7 @@ func (c *Client) Settle(ctx context.Context, tx pgx.Tx, deployments []uuid.UUID,
 		if state := State(d.DesiredState, standings); state != d.State {
 			write.Ids, write.States = append(write.Ids, d.ID), append(write.States, state)
 			events = append(events, Event{DeploymentID: d.ID, Kind: StateChanged, Detail: map[string]any{
-				"old": d.State, "new": state, "reason": reason(places),
+				"old": d.State, "new": state, "reason": reason(d.DesiredState, places),
 			}})
 		}
 	}
@@ -77,10 +77,10 @@ func (c *Client) Settle(ctx context.Context, tx pgx.Tx, deployments []uuid.UUID,
 	return stored(c.jobs.Wake(ctx, tx, wakes), "wake places")
 }
 
-// reason is the first that a place gives.
-func reason(places []*dbsqlc.DeploymentSettleReadRow) string {
+// reason is the first that a place gives which counts.
+func reason(desired string, places []*dbsqlc.DeploymentSettleReadRow) string {
 	for _, p := range places {
-		if *p.Reason != "" {
+		if *p.Reason != "" && (desired == Deleted || *p.DesiredPhase != phaseAbsent) {
 			return *p.Reason
 		}
 	}

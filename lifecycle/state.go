@@ -16,6 +16,9 @@ const (
 	Errored  = "errored"
 )
 
+// states are all that a deployment can be seen in.
+var states = []string{Pending, Running, Updating, Stopping, Stopped, Deleting, Errored}
+
 // Phases of a place, as stored. They are the contract's.
 const (
 	phaseReady      = "ready"

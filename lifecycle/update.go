@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -26,59 +26,100 @@ type Change struct {
 // Update changes what the runtimes of deployments are to be. One that is stopped takes it up when it starts. What changes
 // nothing drives nothing.
 func (c *Client) Update(ctx context.Context, tx pgx.Tx, change Change, ids ...uuid.UUID) error {
-	patch := map[string]any{}
+	asked, err := change.check()
+	if err != nil {
+		return err
+	}
+	l, err := c.lock(ctx, tx, ids, false)
+	if err != nil || len(l.ids) == 0 {
+		return err
+	}
+	if err := c.refuseTooMany(ctx, tx, change, l.ids); err != nil {
+		return err
+	}
+	p := patch{kind: UpdateAsked, typ: string(provisioner.Runtime), args: provisioner.Encode(asked), annotations: change.Annotations, forget: change.Forget, detail: asked}
+	events, wakes, err := c.patch(ctx, tx, p, l.ids)
+	if err != nil {
+		return err
+	}
+	return c.Settle(ctx, tx, l.ids, events, wakes)
+}
+
+// check returns the arguments that change.
+func (change Change) check() (map[string]any, error) {
+	asked := map[string]any{}
 	if change.Slots != 0 {
 		if err := checkSlots(change.Slots); err != nil {
-			return err
+			return nil, err
 		}
-		patch["slots"] = change.Slots
+		asked["slots"] = change.Slots
 	}
 	if change.Version != "" {
 		if err := checkVersion(change.Version); err != nil {
-			return err
+			return nil, err
 		}
-		patch["version"] = change.Version
+		asked["version"] = change.Version
 	}
-	if err := checkAnnotations(change.Annotations); err != nil {
-		return err
+	if err := cmp.Or(checkAnnotations(change.Annotations), checkForget(change.Forget)); err != nil {
+		return nil, err
 	}
-	if len(patch) == 0 && len(change.Annotations) == 0 && len(change.Forget) == 0 {
-		return refuse(ErrInvalid, "update", "it changes nothing", "name slots, a version or annotations")
+	if len(asked) == 0 && len(change.Annotations) == 0 && len(change.Forget) == 0 {
+		return nil, refuse(ErrInvalid, "update", "it changes nothing", "name slots, a version or annotations")
 	}
-	annotations := change.Annotations
+	return asked, nil
+}
+
+// refuseTooMany keeps annotations bounded, however many updates add to them.
+func (c *Client) refuseTooMany(ctx context.Context, tx pgx.Tx, change Change, ids []uuid.UUID) error {
+	if len(change.Annotations) == 0 {
+		return nil
+	}
+	over, err := c.q.PlaceOverAnnotated(ctx, tx, &dbsqlc.PlaceOverAnnotatedParams{
+		DeploymentIds: ids, Type: string(provisioner.Runtime), Annotations: provisioner.Encode(change.Annotations),
+		Forget: slices.Concat(change.Forget, reservedAnnotations), Most: maxAnnotations,
+	})
+	if err != nil {
+		return stored(err, "count annotations")
+	}
+	for _, o := range over {
+		return tooManyAnnotations("deployment "+o.DeploymentID.String(), int(o.Annotations))
+	}
+	return nil
+}
+
+// A patch changes what is asked of one resource in each of some deployments.
+type patch struct {
+	kind, typ, name string
+	args            json.RawMessage // an object, merged key by key
+	replace         bool            // args are all that is asked for
+	annotations     map[string]string
+	forget          []string
+	detail          map[string]any // of the event
+}
+
+// patch changes deployments whose locks are held. It returns what follows from it.
+func (c *Client) patch(ctx context.Context, tx pgx.Tx, p patch, deployments []uuid.UUID) ([]Event, []jobs.Wake, error) {
+	if len(deployments) == 0 {
+		return nil, nil, nil
+	}
+	annotations := p.annotations
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	return c.patch(ctx, tx, UpdateAsked, string(provisioner.Runtime), "", patch, annotations, change.Forget, ids)
-}
-
-// patch merges into the args of one resource in each of the deployments.
-func (c *Client) patch(ctx context.Context, tx pgx.Tx, kind, typ, name string, patch any, annotations map[string]string, forget []string, ids []uuid.UUID) error {
-	l, err := c.lock(ctx, tx, ids, false)
+	rows, err := c.q.PlacePatch(ctx, tx, &dbsqlc.PlacePatchParams{
+		DeploymentIds: deployments, Type: p.typ, Name: p.name, Grace: defaults.Grace, Patch: p.args, Replace: p.replace,
+		Annotations: provisioner.Encode(annotations), Forget: append([]string{}, p.forget...), // not nil, which would be NULL
+	})
 	if err != nil {
-		return err
-	}
-	p := &dbsqlc.PlacePatchParams{DeploymentIds: l.ids, Type: typ, Name: name, Grace: defaults.Grace, Forget: forget}
-	if p.Forget == nil {
-		p.Forget = []string{}
-	}
-	var errs [2]error
-	p.Patch, errs[0] = json.Marshal(patch)
-	p.Annotations, errs[1] = json.Marshal(annotations)
-	if err := cmp.Or(errs[0], errs[1]); err != nil {
-		return fmt.Errorf("encode a change: %w", err)
-	}
-	rows, err := c.q.PlacePatch(ctx, tx, p)
-	if err != nil {
-		return stored(err, "change what is asked for")
+		return nil, nil, stored(err, "change what is asked for")
 	}
 	var wakes []jobs.Wake
-	var events []Event
-	for _, r := range rows {
-		events = append(events, Event{DeploymentID: *r.DeploymentID, ResourceID: r.ID, Kind: kind})
+	events := make([]Event, len(rows))
+	for i, r := range rows {
+		events[i] = Event{DeploymentID: *r.DeploymentID, ResourceID: r.ID, Kind: p.kind, Detail: p.detail}
 		if r.DesiredPhase == phaseReady {
 			wakes = append(wakes, wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase))
 		}
 	}
-	return c.Settle(ctx, tx, l.ids, events, wakes)
+	return events, wakes, nil
 }

@@ -2,13 +2,12 @@ package lifecycle
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"maps"
 
 	"berth/provisioner"
 )
@@ -16,6 +15,7 @@ import (
 var (
 	nameForm        = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\z`)
 	environmentForm = regexp.MustCompile(`\A[a-z0-9][a-z0-9-]{0,30}\z`)
+	provisionerForm = regexp.MustCompile(`\A[a-z0-9]+(-[a-z0-9]+)*\z`)
 	typeForm        = regexp.MustCompile(`\A[a-z][a-z0-9_-]{0,62}\z`)
 	resourceForm    = regexp.MustCompile(`\A([a-z0-9][a-z0-9._-]{0,62})?\z`)
 	annotationForm  = regexp.MustCompile(`\A[A-Za-z0-9]([A-Za-z0-9._/-]{0,126}[A-Za-z0-9])?\z`)
@@ -26,6 +26,9 @@ const (
 	maxAnnotations     = 64
 	maxAnnotationValue = 1024
 )
+
+// reservedAnnotations are set by Berth and say what is so.
+var reservedAnnotations = []string{"organization", "project"}
 
 func checkName(kind, name string) error {
 	if nameForm.MatchString(name) {
@@ -69,12 +72,11 @@ func checkResource(typ, name string) error {
 
 func checkAnnotations(annotations map[string]string) error {
 	if len(annotations) > maxAnnotations {
-		return refuse(ErrInvalid, fmt.Sprintf("%d annotations", len(annotations)), "too many", fmt.Sprintf("use at most %d", maxAnnotations))
+		return tooManyAnnotations("annotations", len(annotations))
 	}
 	for _, k := range slices.Sorted(maps.Keys(annotations)) {
-		if !annotationForm.MatchString(k) {
-			return refuse(ErrInvalid, "annotation "+quote(k), "the key does not fit",
-				"use up to 128 of A-Z, a-z, 0-9, dot, underscore, dash and slash, the first and last a letter or digit")
+		if err := checkAnnotationKey(k); err != nil {
+			return err
 		}
 		v := annotations[k]
 		switch {
@@ -85,6 +87,33 @@ func checkAnnotations(annotations map[string]string) error {
 		}
 	}
 	return nil
+}
+
+func checkAnnotationKey(k string) error {
+	if !annotationForm.MatchString(k) {
+		return refuse(ErrInvalid, "annotation "+quote(k), "the key does not fit",
+			"use up to 128 of A-Z, a-z, 0-9, dot, underscore, dash and slash, the first and last a letter or digit")
+	}
+	if slices.Contains(reservedAnnotations, k) {
+		return refuse(ErrInvalid, "annotation "+quote(k), "it is set by Berth", "use another key")
+	}
+	return nil
+}
+
+func checkForget(keys []string) error {
+	if len(keys) > maxAnnotations {
+		return tooManyAnnotations("annotations to forget", len(keys))
+	}
+	for _, k := range keys {
+		if err := checkAnnotationKey(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func tooManyAnnotations(what string, n int) error {
+	return refuse(ErrInvalid, what, fmt.Sprintf("there would be %d annotations", n), fmt.Sprintf("use at most %d", maxAnnotations))
 }
 
 // quote shows what a person wrote, bounded.

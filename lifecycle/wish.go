@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -14,95 +13,80 @@ import (
 
 // Start has deployments run. One that runs, or is on its way, is left alone; one that failed is tried again now.
 func (c *Client) Start(ctx context.Context, tx pgx.Tx, ids ...uuid.UUID) error {
-	locked, err := c.lock(ctx, tx, ids, false)
-	if err != nil {
-		return err
-	}
-	// A restart under way has its places wished hibernated while the deployment runs: it goes on by itself.
-	return c.want(ctx, tx, Running, phaseReady, StartAsked, locked.ids, locked.with(func(d *dbsqlc.DeploymentLockRow) bool { return d.DesiredState != Running }),
-		locked.with(func(d *dbsqlc.DeploymentLockRow) bool { return d.DesiredState == Running }))
+	return c.want(ctx, tx, Running, StartAsked, ids, func(d *dbsqlc.DeploymentLockRow) string {
+		if d.DesiredState == Running { // its resources may be wished parked, by a restart, which goes on by itself
+			return phaseAsItIs
+		}
+		return phaseReady
+	})
 }
 
 // Stop has deployments cost as little as they can without losing their data.
 func (c *Client) Stop(ctx context.Context, tx pgx.Tx, ids ...uuid.UUID) error {
-	locked, err := c.lock(ctx, tx, ids, false)
-	if err != nil {
-		return err
-	}
-	return c.want(ctx, tx, Stopped, phaseHibernated, StopAsked, locked.ids, locked.ids, nil)
+	return c.want(ctx, tx, Stopped, StopAsked, ids, func(*dbsqlc.DeploymentLockRow) string { return phaseHibernated })
 }
 
-// Restart stops the resources of deployments and starts them again. A stopped deployment is started; a restart under way is
-// left alone.
+// Restart stops the resources of deployments and starts them again. A stopped deployment is started; a resource whose restart is
+// under way is left alone.
 func (c *Client) Restart(ctx context.Context, tx pgx.Tx, ids ...uuid.UUID) error {
-	locked, err := c.lock(ctx, tx, ids, false)
-	if err != nil {
-		return err
-	}
-	stopped := locked.with(func(d *dbsqlc.DeploymentLockRow) bool { return d.DesiredState == Stopped })
-	running := locked.with(func(d *dbsqlc.DeploymentLockRow) bool { return d.DesiredState == Running })
-	if len(stopped) > 0 {
-		if err := c.want(ctx, tx, Running, phaseReady, RestartAsked, stopped, stopped, nil); err != nil {
-			return err
+	return c.want(ctx, tx, Running, RestartAsked, ids, func(d *dbsqlc.DeploymentLockRow) string {
+		if d.DesiredState == Stopped {
+			return phaseReady
 		}
-	}
-	if len(running) == 0 {
-		return nil
-	}
-	return c.want(ctx, tx, Running, phaseHibernated, RestartAsked, running, running, nil)
+		return phaseHibernated
+	})
 }
 
 // Delete has deployments and everything that they hold go. What is gone already counts as done. Once it was asked, every other
 // call is a conflict.
 func (c *Client) Delete(ctx context.Context, tx pgx.Tx, ids ...uuid.UUID) error {
-	locked, err := c.lock(ctx, tx, ids, true)
-	if err != nil || len(locked.ids) == 0 {
+	l, err := c.lock(ctx, tx, ids, true)
+	if err != nil || len(l.ids) == 0 {
 		return err
 	}
-	asked, err := c.q.DeploymentWant(ctx, tx, &dbsqlc.DeploymentWantParams{Ids: locked.ids, DesiredState: Deleted})
+	asked, err := c.q.DeploymentWant(ctx, tx, &dbsqlc.DeploymentWantParams{Ids: l.ids, DesiredState: Deleted})
 	if err != nil {
 		return stored(err, "wish deployments deleted")
 	}
-	rows, err := c.q.PlaceWishAbsent(ctx, tx, &dbsqlc.PlaceWishAbsentParams{DeploymentIds: locked.ids, Grace: defaults.Grace})
+	rows, err := c.q.PlaceWishAbsent(ctx, tx, &dbsqlc.PlaceWishAbsentParams{DeploymentIds: l.ids, Grace: defaults.Grace})
 	if err != nil {
 		return stored(err, "wish places absent")
 	}
 	wakes := make([]jobs.Wake, len(rows))
 	for i, r := range rows {
 		wakes[i] = wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase)
+		asked = append(asked, *r.DeploymentID)
 	}
-	return c.Settle(ctx, tx, locked.ids, eventsFor(DeleteAsked, asked), wakes)
+	return c.Settle(ctx, tx, l.ids, eventsFor(DeleteAsked, sorted(asked)), wakes)
 }
 
-// want changes the wish of deployments whose locks are held. The places of those in all get the phase; of those in failing only
-// the ones that fail.
-func (c *Client) want(ctx context.Context, tx pgx.Tx, state, phase, kind string, ids, all, failing []uuid.UUID) error {
-	asked, err := c.q.DeploymentWant(ctx, tx, &dbsqlc.DeploymentWantParams{Ids: ids, DesiredState: state})
+// phaseAsItIs keeps what is wished of places and tries again those that fail.
+const phaseAsItIs = ""
+
+// want changes what is wished of deployments, and of their places to the phase that each deployment gives.
+func (c *Client) want(ctx context.Context, tx pgx.Tx, state, kind string, ids []uuid.UUID, phase func(*dbsqlc.DeploymentLockRow) string) error {
+	l, err := c.lock(ctx, tx, ids, false)
+	if err != nil || len(l.ids) == 0 {
+		return err
+	}
+	asked, err := c.q.DeploymentWant(ctx, tx, &dbsqlc.DeploymentWantParams{Ids: l.ids, DesiredState: state})
 	if err != nil {
 		return stored(err, "wish deployments "+state)
 	}
-	var wakes []jobs.Wake
-	if len(all) > 0 {
-		rows, err := c.q.PlaceWish(ctx, tx, &dbsqlc.PlaceWishParams{DeploymentIds: all, DesiredPhase: phase, Grace: defaults.Grace})
-		if err != nil {
-			return stored(err, "wish places "+phase)
-		}
-		for _, r := range rows {
-			wakes = append(wakes, wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase))
-			asked = append(asked, *r.DeploymentID)
-		}
+	p := &dbsqlc.PlaceWishParams{DeploymentIds: l.ids, DesiredPhases: make([]string, len(l.rows)), Grace: defaults.Grace}
+	for i, d := range l.rows {
+		p.DesiredPhases[i] = phase(d)
 	}
-	if len(failing) > 0 {
-		rows, err := c.q.PlaceTryAgain(ctx, tx, &dbsqlc.PlaceTryAgainParams{DeploymentIds: failing, Grace: defaults.Grace})
-		if err != nil {
-			return stored(err, "try places again")
-		}
-		for _, r := range rows {
-			wakes = append(wakes, wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase))
-			asked = append(asked, *r.DeploymentID)
-		}
+	rows, err := c.q.PlaceWish(ctx, tx, p)
+	if err != nil {
+		return stored(err, "change what is wished of places")
 	}
-	return c.Settle(ctx, tx, ids, eventsFor(kind, sorted(asked)), wakes)
+	wakes := make([]jobs.Wake, len(rows))
+	for i, r := range rows {
+		wakes[i] = wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase)
+		asked = append(asked, *r.DeploymentID)
+	}
+	return c.Settle(ctx, tx, l.ids, eventsFor(kind, sorted(asked)), wakes)
 }
 
 func eventsFor(kind string, deployments []uuid.UUID) []Event {
@@ -117,16 +101,6 @@ func eventsFor(kind string, deployments []uuid.UUID) []Event {
 type locked struct {
 	rows []*dbsqlc.DeploymentLockRow
 	ids  []uuid.UUID
-}
-
-func (l locked) with(is func(*dbsqlc.DeploymentLockRow) bool) []uuid.UUID {
-	var out []uuid.UUID
-	for _, r := range l.rows {
-		if is(r) {
-			out = append(out, r.ID)
-		}
-	}
-	return out
 }
 
 // lock takes the deployments that a call is about. With deleting, what was deleted is left out, and what is being deleted is
@@ -148,24 +122,28 @@ func (c *Client) lock(ctx context.Context, tx pgx.Tx, ids []uuid.UUID, deleting 
 			return l, stored(err, "lock deployments")
 		}
 	}
-	var deleted []uuid.UUID
+	known := make(map[uuid.UUID]bool, len(ids))
 	for _, r := range l.rows {
 		if r.DesiredState == Deleted && !deleting {
 			return l, refuse(ErrConflict, "deployment "+r.ID.String(), "it is being deleted", "create a new one")
 		}
 		l.ids = append(l.ids, r.ID)
+		known[r.ID] = true
 	}
-	if len(l.ids) == len(ids) {
+	if len(known) == len(ids) {
 		return l, nil
 	}
 	if deleting {
-		var err error
-		if deleted, err = c.q.EventDeleted(ctx, tx, ids); err != nil {
+		deleted, err := c.q.EventDeleted(ctx, tx, ids)
+		if err != nil {
 			return l, stored(err, "look for deleted deployments")
+		}
+		for _, id := range deleted {
+			known[id] = true
 		}
 	}
 	for _, id := range ids {
-		if !slices.Contains(l.ids, id) && !slices.Contains(deleted, id) {
+		if !known[id] {
 			return l, refuse(ErrNotFound, "deployment "+id.String(), "it does not exist", "see the list of deployments")
 		}
 	}

@@ -27,22 +27,6 @@ func (q *Queries) OrganizationByName(ctx context.Context, db DBTX, name string) 
 	return &i, err
 }
 
-const organizationGet = `-- name: OrganizationGet :one
-SELECT id, name, default_provisioner, created_at FROM berth.organizations WHERE id = $1
-`
-
-func (q *Queries) OrganizationGet(ctx context.Context, db DBTX, id uuid.UUID) (*Organization, error) {
-	row := db.QueryRow(ctx, organizationGet, id)
-	var i Organization
-	err := row.Scan(
-		&i.ID,
-		&i.Name,
-		&i.DefaultProvisioner,
-		&i.CreatedAt,
-	)
-	return &i, err
-}
-
 const organizationInsert = `-- name: OrganizationInsert :one
 INSERT INTO berth.organizations (name, default_provisioner) VALUES ($1, $2)
 ON CONFLICT (lower(name)) DO NOTHING
@@ -56,6 +40,23 @@ type OrganizationInsertParams struct {
 
 func (q *Queries) OrganizationInsert(ctx context.Context, db DBTX, arg *OrganizationInsertParams) (*Organization, error) {
 	row := db.QueryRow(ctx, organizationInsert, arg.Name, arg.DefaultProvisioner)
+	var i Organization
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.DefaultProvisioner,
+		&i.CreatedAt,
+	)
+	return &i, err
+}
+
+const organizationKeep = `-- name: OrganizationKeep :one
+SELECT id, name, default_provisioner, created_at FROM berth.organizations WHERE id = $1 FOR KEY SHARE
+`
+
+// It stays until the transaction ends.
+func (q *Queries) OrganizationKeep(ctx context.Context, db DBTX, id uuid.UUID) (*Organization, error) {
+	row := db.QueryRow(ctx, organizationKeep, id)
 	var i Organization
 	err := row.Scan(
 		&i.ID,

@@ -194,14 +194,65 @@ func (q *Queries) PlaceList(ctx context.Context, db DBTX, deploymentIds []uuid.U
 	return items, nil
 }
 
+const placeOverAnnotated = `-- name: PlaceOverAnnotated :many
+SELECT p.deployment_id, n.annotations::bigint AS annotations
+FROM berth.provisioner_resources p CROSS JOIN LATERAL (
+    SELECT count(*) AS annotations FROM jsonb_object_keys((coalesce(p.args -> 'annotations', '{}'::jsonb) - $1::text[]) || $2::jsonb)) AS n
+WHERE p.deployment_id = ANY($3::uuid[]) AND p.desired_phase <> 'absent' AND p.type = $4 AND lower(p.name) = lower($5)
+    AND n.annotations > $6::bigint
+ORDER BY p.deployment_id LIMIT 1
+`
+
+type PlaceOverAnnotatedParams struct {
+	Forget        []string
+	Annotations   json.RawMessage
+	DeploymentIds []uuid.UUID
+	Type          string
+	Name          string
+	Most          int64
+}
+
+type PlaceOverAnnotatedRow struct {
+	DeploymentID *uuid.UUID
+	Annotations  int64
+}
+
+// Which of these deployments a change would leave with more annotations than that, those aside that are forgotten.
+func (q *Queries) PlaceOverAnnotated(ctx context.Context, db DBTX, arg *PlaceOverAnnotatedParams) ([]*PlaceOverAnnotatedRow, error) {
+	rows, err := db.Query(ctx, placeOverAnnotated,
+		arg.Forget,
+		arg.Annotations,
+		arg.DeploymentIds,
+		arg.Type,
+		arg.Name,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []*PlaceOverAnnotatedRow{}
+	for rows.Next() {
+		var i PlaceOverAnnotatedRow
+		if err := rows.Scan(&i.DeploymentID, &i.Annotations); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const placePatch = `-- name: PlacePatch :many
 WITH n AS (
     SELECT p.id, p.provisioner, v.timeout,
-        p.args || $2::jsonb
-            || CASE WHEN $3::jsonb = '{}'::jsonb AND cardinality($4::text[]) = 0 THEN '{}'::jsonb
-               ELSE jsonb_build_object('annotations', (coalesce(p.args -> 'annotations', '{}'::jsonb) - $4::text[]) || $3::jsonb) END AS args
+        CASE WHEN $2::boolean THEN '{}'::jsonb ELSE p.args END || $3::jsonb
+            || CASE WHEN $4::jsonb = '{}'::jsonb AND cardinality($5::text[]) = 0 THEN '{}'::jsonb
+               ELSE jsonb_build_object('annotations', (coalesce(p.args -> 'annotations', '{}'::jsonb) - $5::text[]) || $4::jsonb) END AS args
     FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
-    WHERE p.deployment_id = ANY($5::uuid[]) AND p.desired_phase <> 'absent' AND p.type = $6 AND lower(p.name) = lower($7)
+    WHERE p.deployment_id = ANY($6::uuid[]) AND p.desired_phase <> 'absent' AND p.type = $7 AND lower(p.name) = lower($8)
     ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p
 )
 UPDATE berth.provisioner_resources p
@@ -223,6 +274,7 @@ RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase
 
 type PlacePatchParams struct {
 	Grace         time.Duration
+	Replace       bool
 	Patch         json.RawMessage
 	Annotations   json.RawMessage
 	Forget        []string
@@ -238,11 +290,12 @@ type PlacePatchRow struct {
 	DesiredPhase string
 }
 
-// Changes what is asked for where that makes a difference. A new intent only where the resource is wished ready: what is parked
-// reads it when it wakes.
+// Changes what is asked for where that makes a difference: key by key, or all of it. A new intent only where the resource is
+// wished ready: what is parked reads it when it wakes.
 func (q *Queries) PlacePatch(ctx context.Context, db DBTX, arg *PlacePatchParams) ([]*PlacePatchRow, error) {
 	rows, err := db.Query(ctx, placePatch,
 		arg.Grace,
+		arg.Replace,
 		arg.Patch,
 		arg.Annotations,
 		arg.Forget,
@@ -273,79 +326,28 @@ func (q *Queries) PlacePatch(ctx context.Context, db DBTX, arg *PlacePatchParams
 	return items, nil
 }
 
-const placeTryAgain = `-- name: PlaceTryAgain :many
-WITH l AS (
-    SELECT p.id, p.provisioner FROM berth.provisioner_resources p
-    WHERE p.deployment_id = ANY($2::uuid[]) AND (p.given_up_at IS NOT NULL OR p.failures > 0)
-    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p
-)
-UPDATE berth.provisioner_resources p
-SET generation = p.claimed_generation + 1, intent_generation = p.claimed_generation + 1,
-    retry_at = clock_timestamp() + $1::interval, failures = 0, failing_since = NULL, given_up_at = NULL, lost = 0, reason = '', message = '',
-    deadline_at = CASE WHEN p.desired_phase = 'ready' THEN clock_timestamp() + v.timeout END, updated_at = now()
-FROM l JOIN berth.provisioners v ON v.name = l.provisioner
-WHERE p.id = l.id AND p.provisioner = l.provisioner
-RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase
-`
-
-type PlaceTryAgainParams struct {
-	Grace         time.Duration
-	DeploymentIds []uuid.UUID
-}
-
-type PlaceTryAgainRow struct {
-	ID           uuid.UUID
-	Provisioner  string
-	DeploymentID *uuid.UUID
-	DesiredPhase string
-}
-
-// A new intent, the same as before, for what is failing.
-func (q *Queries) PlaceTryAgain(ctx context.Context, db DBTX, arg *PlaceTryAgainParams) ([]*PlaceTryAgainRow, error) {
-	rows, err := db.Query(ctx, placeTryAgain, arg.Grace, arg.DeploymentIds)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []*PlaceTryAgainRow{}
-	for rows.Next() {
-		var i PlaceTryAgainRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Provisioner,
-			&i.DeploymentID,
-			&i.DesiredPhase,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, &i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const placeWish = `-- name: PlaceWish :many
 WITH l AS (
-    SELECT p.id, p.provisioner FROM berth.provisioner_resources p
-    WHERE p.deployment_id = ANY($3::uuid[]) AND p.desired_phase <> 'absent'
-      AND (p.desired_phase <> $1 OR p.given_up_at IS NOT NULL OR p.failures > 0)
+    SELECT p.id, p.provisioner, CASE WHEN p.desired_phase = 'absent' OR n.phase = '' THEN p.desired_phase ELSE n.phase END AS desired_phase
+    FROM berth.provisioner_resources p
+    JOIN (SELECT unnest($2::uuid[]) AS deployment_id, unnest($3::text[]) AS phase) AS n ON n.deployment_id = p.deployment_id
+    WHERE (p.desired_phase <> 'absent' AND n.phase <> '' AND p.desired_phase <> n.phase)
+       OR p.given_up_at IS NOT NULL OR p.failures > 0 OR p.deadline_at <= clock_timestamp()
     ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p
 )
 UPDATE berth.provisioner_resources p
-SET desired_phase = $1, generation = p.claimed_generation + 1, intent_generation = p.claimed_generation + 1,
-    retry_at = clock_timestamp() + $2::interval, failures = 0, failing_since = NULL, given_up_at = NULL, lost = 0, reason = '', message = '',
-    deadline_at = CASE WHEN $1 = 'ready' THEN clock_timestamp() + v.timeout END, updated_at = now()
+SET desired_phase = l.desired_phase, generation = p.claimed_generation + 1, intent_generation = p.claimed_generation + 1,
+    retry_at = clock_timestamp() + $1::interval, failures = 0, failing_since = NULL, given_up_at = NULL, lost = 0, reason = '', message = '',
+    deadline_at = CASE WHEN l.desired_phase = 'ready' THEN clock_timestamp() + v.timeout END, updated_at = now()
 FROM l JOIN berth.provisioners v ON v.name = l.provisioner
 WHERE p.id = l.id AND p.provisioner = l.provisioner
 RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase
 `
 
 type PlaceWishParams struct {
-	DesiredPhase  string
 	Grace         time.Duration
 	DeploymentIds []uuid.UUID
+	DesiredPhases []string
 }
 
 type PlaceWishRow struct {
@@ -355,9 +357,10 @@ type PlaceWishRow struct {
 	DesiredPhase string
 }
 
-// A new intent for the current places of these deployments. What has it already, and is not failing, is left alone.
+// A new intent for the places of these deployments, each with a phase of its own; an empty one means that the wish stays. What is
+// on its way out stays so. What is wished so already, and is not failing, is left alone; what fails is tried again from the start.
 func (q *Queries) PlaceWish(ctx context.Context, db DBTX, arg *PlaceWishParams) ([]*PlaceWishRow, error) {
-	rows, err := db.Query(ctx, placeWish, arg.DesiredPhase, arg.Grace, arg.DeploymentIds)
+	rows, err := db.Query(ctx, placeWish, arg.Grace, arg.DeploymentIds, arg.DesiredPhases)
 	if err != nil {
 		return nil, err
 	}

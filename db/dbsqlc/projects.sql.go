@@ -130,6 +130,7 @@ SELECT p.id, p.name, o.name AS organization, p.provisioner, o.default_provisione
 FROM berth.projects p JOIN berth.organizations o ON o.id = p.organization_id
 WHERE p.id = ANY($1::uuid[])
 ORDER BY p.id
+FOR KEY SHARE OF p
 `
 
 type ProjectSettingsRow struct {
@@ -143,7 +144,8 @@ type ProjectSettingsRow struct {
 	Annotations        json.RawMessage
 }
 
-// What new deployments of these projects take from them and from their organizations.
+// What new deployments of these projects take from them and from their organizations. The projects stay until the transaction
+// ends.
 func (q *Queries) ProjectSettings(ctx context.Context, db DBTX, ids []uuid.UUID) ([]*ProjectSettingsRow, error) {
 	rows, err := db.Query(ctx, projectSettings, ids)
 	if err != nil {

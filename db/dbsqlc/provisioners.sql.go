@@ -24,7 +24,7 @@ type ProvisionerAnnounceParams struct {
 	Timeouts []time.Duration
 }
 
-// What a worker knows of the provisioners that it has; the type of a name never changes.
+// What a worker knows of the provisioners that it has; the type of a name never changes. The caller holds ProvisionerLock.
 func (q *Queries) ProvisionerAnnounce(ctx context.Context, db DBTX, arg *ProvisionerAnnounceParams) error {
 	_, err := db.Exec(ctx, provisionerAnnounce,
 		arg.Names,
@@ -101,6 +101,16 @@ func (q *Queries) ProvisionerList(ctx context.Context, db DBTX, missingFor time.
 	return items, nil
 }
 
+const provisionerLock = `-- name: ProvisionerLock :exec
+SELECT name FROM berth.provisioners ORDER BY name FOR NO KEY UPDATE
+`
+
+// All of them, in the order in which everybody locks them.
+func (q *Queries) ProvisionerLock(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, provisionerLock)
+	return err
+}
+
 const provisionerPlaces = `-- name: ProvisionerPlaces :many
 SELECT provisioner, count(*) AS places FROM berth.provisioner_resources GROUP BY provisioner ORDER BY provisioner
 `
@@ -172,6 +182,16 @@ func (q *Queries) ProvisionerRegister(ctx context.Context, db DBTX, arg *Provisi
 	return items, nil
 }
 
+const provisionerRegistering = `-- name: ProvisionerRegistering :exec
+SELECT pg_advisory_xact_lock($1::bigint)
+`
+
+// One registers at a time, until its transaction ends.
+func (q *Queries) ProvisionerRegistering(ctx context.Context, db DBTX, key int64) error {
+	_, err := db.Exec(ctx, provisionerRegistering, key)
+	return err
+}
+
 const provisionerRetyped = `-- name: ProvisionerRetyped :many
 SELECT p.name, p.type, n.type::text AS wanted,
     (SELECT count(*) FROM berth.provisioner_resources r WHERE r.provisioner = p.name) AS places
@@ -219,9 +239,12 @@ func (q *Queries) ProvisionerRetyped(ctx context.Context, db DBTX, arg *Provisio
 }
 
 const provisionerSeen = `-- name: ProvisionerSeen :exec
-UPDATE berth.provisioners SET seen_at = clock_timestamp()
-WHERE name IN (SELECT l.name FROM berth.provisioners l WHERE l.name = ANY($1::text[]) AND l.seen_at < clock_timestamp() - $2::interval
-    ORDER BY l.name FOR NO KEY UPDATE SKIP LOCKED)
+WITH l AS (
+    SELECT p.name FROM berth.provisioners p
+    WHERE p.name = ANY($1::text[]) AND p.seen_at < clock_timestamp() - $2::interval
+    ORDER BY p.name FOR NO KEY UPDATE
+)
+UPDATE berth.provisioners p SET seen_at = clock_timestamp() FROM l WHERE p.name = l.name
 `
 
 type ProvisionerSeenParams struct {

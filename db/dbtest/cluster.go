@@ -210,15 +210,11 @@ func (c *cluster) urlOf(name string) (string, error) {
 	if c.server != nil {
 		return c.server.URL(name), nil
 	}
-	head, query, hasQuery := strings.Cut(c.url, "?")
+	head, query, _ := strings.Cut(c.url, "?")
 	i := strings.Index(head, "://")
 	if i < 0 {
 		return "", fmt.Errorf("%s has to be a URL, postgres://user@host/database", EnvURL)
 	}
 	address, _, _ := strings.Cut(head[i+3:], "/")
-	url := head[:i+3] + address + "/" + name
-	if hasQuery {
-		url += "?" + query
-	}
-	return url, nil
+	return head[:i+3] + address + "/" + name + "?" + query, nil
 }

@@ -9,5 +9,6 @@ SELECT * FROM berth.organizations WHERE lower(name) = lower(@name);
 -- name: OrganizationList :many
 SELECT * FROM berth.organizations ORDER BY lower(name);
 
--- name: OrganizationGet :one
-SELECT * FROM berth.organizations WHERE id = @id;
+-- name: OrganizationKeep :one
+-- It stays until the transaction ends.
+SELECT * FROM berth.organizations WHERE id = @id FOR KEY SHARE;

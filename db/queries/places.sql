@@ -13,17 +13,20 @@ ORDER BY n.id
 RETURNING id, provisioner, deployment_id, desired_phase;
 
 -- name: PlaceWish :many
--- A new intent for the current places of these deployments. What has it already, and is not failing, is left alone.
+-- A new intent for the places of these deployments, each with a phase of its own; an empty one means that the wish stays. What is
+-- on its way out stays so. What is wished so already, and is not failing, is left alone; what fails is tried again from the start.
 WITH l AS (
-    SELECT p.id, p.provisioner FROM berth.provisioner_resources p
-    WHERE p.deployment_id = ANY(@deployment_ids::uuid[]) AND p.desired_phase <> 'absent'
-      AND (p.desired_phase <> @desired_phase OR p.given_up_at IS NOT NULL OR p.failures > 0)
+    SELECT p.id, p.provisioner, CASE WHEN p.desired_phase = 'absent' OR n.phase = '' THEN p.desired_phase ELSE n.phase END AS desired_phase
+    FROM berth.provisioner_resources p
+    JOIN (SELECT unnest(@deployment_ids::uuid[]) AS deployment_id, unnest(@desired_phases::text[]) AS phase) AS n ON n.deployment_id = p.deployment_id
+    WHERE (p.desired_phase <> 'absent' AND n.phase <> '' AND p.desired_phase <> n.phase)
+       OR p.given_up_at IS NOT NULL OR p.failures > 0 OR p.deadline_at <= clock_timestamp()
     ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p
 )
 UPDATE berth.provisioner_resources p
-SET desired_phase = @desired_phase, generation = p.claimed_generation + 1, intent_generation = p.claimed_generation + 1,
+SET desired_phase = l.desired_phase, generation = p.claimed_generation + 1, intent_generation = p.claimed_generation + 1,
     retry_at = clock_timestamp() + @grace::interval, failures = 0, failing_since = NULL, given_up_at = NULL, lost = 0, reason = '', message = '',
-    deadline_at = CASE WHEN @desired_phase = 'ready' THEN clock_timestamp() + v.timeout END, updated_at = now()
+    deadline_at = CASE WHEN l.desired_phase = 'ready' THEN clock_timestamp() + v.timeout END, updated_at = now()
 FROM l JOIN berth.provisioners v ON v.name = l.provisioner
 WHERE p.id = l.id AND p.provisioner = l.provisioner
 RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase;
@@ -61,11 +64,11 @@ WHERE p.id = l.id AND p.provisioner = l.provisioner
 RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase;
 
 -- name: PlacePatch :many
--- Changes what is asked for where that makes a difference. A new intent only where the resource is wished ready: what is parked
--- reads it when it wakes.
+-- Changes what is asked for where that makes a difference: key by key, or all of it. A new intent only where the resource is
+-- wished ready: what is parked reads it when it wakes.
 WITH n AS (
     SELECT p.id, p.provisioner, v.timeout,
-        p.args || @patch::jsonb
+        CASE WHEN @replace::boolean THEN '{}'::jsonb ELSE p.args END || @patch::jsonb
             || CASE WHEN @annotations::jsonb = '{}'::jsonb AND cardinality(@forget::text[]) = 0 THEN '{}'::jsonb
                ELSE jsonb_build_object('annotations', (coalesce(p.args -> 'annotations', '{}'::jsonb) - @forget::text[]) || @annotations::jsonb) END AS args
     FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
@@ -88,6 +91,15 @@ FROM n
 WHERE p.id = n.id AND p.provisioner = n.provisioner AND p.args <> n.args
 RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase;
 
+-- name: PlaceOverAnnotated :many
+-- Which of these deployments a change would leave with more annotations than that, those aside that are forgotten.
+SELECT p.deployment_id, n.annotations::bigint AS annotations
+FROM berth.provisioner_resources p CROSS JOIN LATERAL (
+    SELECT count(*) AS annotations FROM jsonb_object_keys((coalesce(p.args -> 'annotations', '{}'::jsonb) - @forget::text[]) || @annotations::jsonb)) AS n
+WHERE p.deployment_id = ANY(@deployment_ids::uuid[]) AND p.desired_phase <> 'absent' AND p.type = @type AND lower(p.name) = lower(@name)
+    AND n.annotations > @most::bigint
+ORDER BY p.deployment_id LIMIT 1;
+
 -- name: PlaceCurrent :many
 -- The current resource of a name in each of these deployments.
 SELECT p.id, p.provisioner, p.deployment_id, p.args FROM berth.provisioner_resources p
@@ -99,18 +111,3 @@ SELECT id, provisioner, deployment_id, type, name, desired_phase, phase, reason,
     intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at
 FROM berth.provisioner_resources WHERE deployment_id = ANY(@deployment_ids::uuid[])
 ORDER BY deployment_id, type, name, created_at;
-
--- name: PlaceTryAgain :many
--- A new intent, the same as before, for what is failing.
-WITH l AS (
-    SELECT p.id, p.provisioner FROM berth.provisioner_resources p
-    WHERE p.deployment_id = ANY(@deployment_ids::uuid[]) AND (p.given_up_at IS NOT NULL OR p.failures > 0)
-    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p
-)
-UPDATE berth.provisioner_resources p
-SET generation = p.claimed_generation + 1, intent_generation = p.claimed_generation + 1,
-    retry_at = clock_timestamp() + @grace::interval, failures = 0, failing_since = NULL, given_up_at = NULL, lost = 0, reason = '', message = '',
-    deadline_at = CASE WHEN p.desired_phase = 'ready' THEN clock_timestamp() + v.timeout END, updated_at = now()
-FROM l JOIN berth.provisioners v ON v.name = l.provisioner
-WHERE p.id = l.id AND p.provisioner = l.provisioner
-RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase;

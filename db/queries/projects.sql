@@ -15,8 +15,10 @@ FROM berth.projects p JOIN berth.organizations o ON o.id = p.organization_id
 ORDER BY lower(o.name), lower(p.name);
 
 -- name: ProjectSettings :many
--- What new deployments of these projects take from them and from their organizations.
+-- What new deployments of these projects take from them and from their organizations. The projects stay until the transaction
+-- ends.
 SELECT p.id, p.name, o.name AS organization, p.provisioner, o.default_provisioner, p.slots, p.version, p.annotations
 FROM berth.projects p JOIN berth.organizations o ON o.id = p.organization_id
 WHERE p.id = ANY(@ids::uuid[])
-ORDER BY p.id;
+ORDER BY p.id
+FOR KEY SHARE OF p;

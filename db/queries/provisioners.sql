@@ -4,6 +4,14 @@ SELECT p.name, p.type, p.supports, p.is_default, p.timeout, p.seen_at,
 FROM berth.provisioners p
 ORDER BY p.name;
 
+-- name: ProvisionerRegistering :exec
+-- One registers at a time, until its transaction ends.
+SELECT pg_advisory_xact_lock(@key::bigint);
+
+-- name: ProvisionerLock :exec
+-- All of them, in the order in which everybody locks them.
+SELECT name FROM berth.provisioners ORDER BY name FOR NO KEY UPDATE;
+
 -- name: ProvisionerRegister :many
 -- Registers names that are not known yet; one that is known is left as it is.
 INSERT INTO berth.provisioners (name, type, supports, timeout)
@@ -14,7 +22,7 @@ ON CONFLICT (name) DO NOTHING
 RETURNING name;
 
 -- name: ProvisionerAnnounce :exec
--- What a worker knows of the provisioners that it has; the type of a name never changes.
+-- What a worker knows of the provisioners that it has; the type of a name never changes. The caller holds ProvisionerLock.
 UPDATE berth.provisioners p
 SET supports = string_to_array(n.supports, ','), timeout = n.timeout, seen_at = clock_timestamp()
 FROM (SELECT unnest(@names::text[]) AS name, unnest(@types::text[]) AS type, unnest(@supports::text[]) AS supports, unnest(@timeouts::interval[]) AS timeout) AS n
@@ -29,9 +37,12 @@ JOIN berth.provisioners p ON p.name = n.name AND p.type <> n.type
 ORDER BY p.name;
 
 -- name: ProvisionerSeen :exec
-UPDATE berth.provisioners SET seen_at = clock_timestamp()
-WHERE name IN (SELECT l.name FROM berth.provisioners l WHERE l.name = ANY(@names::text[]) AND l.seen_at < clock_timestamp() - @older::interval
-    ORDER BY l.name FOR NO KEY UPDATE SKIP LOCKED);
+WITH l AS (
+    SELECT p.name FROM berth.provisioners p
+    WHERE p.name = ANY(@names::text[]) AND p.seen_at < clock_timestamp() - @older::interval
+    ORDER BY p.name FOR NO KEY UPDATE
+)
+UPDATE berth.provisioners p SET seen_at = clock_timestamp() FROM l WHERE p.name = l.name;
 
 -- name: ProvisionerDefaultClear :exec
 UPDATE berth.provisioners SET is_default = false WHERE is_default AND name <> @name;
