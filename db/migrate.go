@@ -54,8 +54,8 @@ func (e *NotEmptyError) Error() string {
 }
 
 // Migrate brings the schema to the state that this program knows: River's tables, then ours. It may be repeated and run by
-// several processes at once; they take turns. A schema that is newer already is left alone and is a *SchemaError. It uses two
-// connections of its own, configured as the pool's but free to wait for locks.
+// several processes at once; they take turns. A schema that is newer already is left alone and is a *SchemaError. It uses a few
+// connections of its own, configured as the pool's but free to wait for locks. A pooler in between has to be in session mode.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	return locked(ctx, pool, func(m *migrator) error {
 		if m.versions.newer() {

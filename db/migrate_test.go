@@ -194,7 +194,7 @@ func TestMigrateInSchemaOfOthers(t *testing.T) {
 	t.Parallel()
 	d := dbtest.NewEmpty(t)
 	role := column(t, d.Pool, "SELECT current_database()::text || '_user'")[0]
-	for _, q := range []string{"CREATE ROLE " + role + " LOGIN", "CREATE SCHEMA berth", "GRANT ALL ON SCHEMA berth TO " + role} {
+	for _, q := range []string{"CREATE ROLE " + role, "CREATE SCHEMA berth", "GRANT ALL ON SCHEMA berth TO " + role} {
 		_, err := d.Pool.Exec(t.Context(), q)
 		require.NoError(t, err)
 	}
@@ -205,7 +205,7 @@ func TestMigrateInSchemaOfOthers(t *testing.T) {
 		}
 	})
 	config := d.Pool.Config()
-	config.ConnConfig.User = role
+	config.ConnConfig.RuntimeParams["role"] = role
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

@@ -58,7 +58,7 @@ func (f Faults) Error() string {
 func (f Faults) Is(target error) bool { return target == ErrInvalid }
 
 // FaultsOf takes the faults out of an error, however they are wrapped and joined. An error that holds none becomes one
-// fault with its text as the problem. Nil gives nil.
+// fault with its text, scrubbed, as the problem. Nil gives nil.
 func FaultsOf(err error) Faults {
 	if err == nil {
 		return nil
@@ -66,7 +66,7 @@ func FaultsOf(err error) Faults {
 	if found := collectFaults(err); len(found) > 0 {
 		return found
 	}
-	return Faults{{Problem: oneLine(err.Error())}}
+	return Faults{{Problem: Scrub(oneLine(err.Error()))}}
 }
 
 func collectFaults(err error) Faults {
@@ -90,7 +90,7 @@ func collectFaults(err error) Faults {
 			return nil
 		}
 		for _, one := range rest {
-			all = append(all, Fault{Problem: oneLine(one.Error())})
+			all = append(all, Fault{Problem: Scrub(oneLine(one.Error()))})
 		}
 		return all
 	default:

@@ -205,6 +205,8 @@ func TestFaultsOf(t *testing.T) {
 	require.Equal(t, provisioner.Faults{a}, provisioner.FaultsOf(fmt.Errorf("%w: %w", provisioner.ErrInvalid, a)))
 	require.Equal(t, provisioner.Faults{a, b, {Problem: "plain text"}},
 		provisioner.FaultsOf(errors.Join(a, errors.New("plain\ntext"), provisioner.Faults{b})))
+	require.Equal(t, provisioner.Faults{{Problem: "dial postgres://u:***@db: refused"}},
+		provisioner.FaultsOf(errors.New("dial postgres://u:hunter2@db: refused")))
 	require.Equal(t, provisioner.Faults{{Problem: "read templates: gone"}},
 		provisioner.FaultsOf(fmt.Errorf("read templates: %w", errors.New("gone"))))
 }

@@ -15,28 +15,34 @@ type backend struct {
 	name  string
 	slots chan struct{} // nil: as many calls at once as there are jobs
 
+	changed *changes // resources to be woken
+
 	mu   sync.Mutex
 	down time.Time // since when it does not answer; zero if it did when last asked
 }
 
 func newBackend(name string, p provisioner.Provisioner) *backend {
-	b := &backend{Provisioner: p, name: name}
+	b := &backend{Provisioner: p, name: name, changed: newChanges()}
 	if n := p.Info().Concurrency; n > 0 {
 		b.slots = make(chan struct{}, n)
 	}
 	return b
 }
 
-// enter waits for room for one more call; leave gives it back.
-func (b *backend) enter(ctx context.Context) error {
+// enter waits for room for one more call, as long as a job may and still have time for the call; leave gives it back.
+func (b *backend) enter(ctx context.Context) bool {
 	if b.slots == nil {
-		return nil
+		return true
 	}
+	t := time.NewTimer(defaults.JobTimeout - defaults.CallTimeout - defaults.LeaseMargin)
+	defer t.Stop()
 	select {
 	case b.slots <- struct{}{}:
-		return nil
+		return true
+	case <-t.C: // the dispatcher brings it back
+		return false
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return false
 	}
 }
 

@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,59 +12,64 @@ import (
 	"berth/provisioner"
 )
 
-// errPanic: the backend's code failed.
-var errPanic = errors.New("the provisioner's code failed")
+var (
+	// errPanic: the backend's code failed.
+	errPanic = errors.New("the provisioner's code failed")
+	// errSlow ends a call that takes too long.
+	errSlow = errors.New("no answer in time")
+)
 
-// errSlow ends a call that takes too long.
-var errSlow = fmt.Errorf("no answer within %s", defaults.CallTimeout)
-
-// call has the backend take a step with a place, outside any transaction. It returns nil if the run was cut off.
-func (e *Engine) call(ctx context.Context, b *backend, p *place) *outcome {
+// call has the backend take a step with a place, outside any transaction. The outcome of a run that was cut off before anything
+// was learned, by a shutdown, the end of the lease or a person who cancelled the job, is nil; notes are what is to be kept of it.
+func (e *Engine) call(ctx context.Context, b *backend, p *place) (o *outcome, notes json.RawMessage) {
 	if p.takenOver && p.lost >= defaults.MaxLost {
-		return setAside(p)
+		return setAside(p), nil
 	}
-	cc, cancel := context.WithTimeoutCause(ctx, defaults.CallTimeout, errSlow)
+	cc, cancel := context.WithTimeoutCause(ctx, e.callTimeout, fmt.Errorf("%w: %s have passed", errSlow, e.callTimeout))
 	defer cancel()
 	r := p.resource()
 	seen, err := e.step(cc, b, p.desired, r)
-	if ctx.Err() != nil && (err != nil || seen.Phase != p.desired) {
-		return nil
+	slow := errors.Is(context.Cause(cc), errSlow)
+	if ctx.Err() != nil && !slow && (err != nil || seen.Phase != p.desired) {
+		if len(r.State) > 0 && unstorable(r.State) == "" {
+			notes = r.State
+		}
+		return nil, notes
 	}
-	if err != nil && cc.Err() != nil {
+	if err != nil && slow {
 		err = fmt.Errorf("%w: %w", context.Cause(cc), err)
 	}
-	o := verdict(e.life.now(), b, p, seen, err)
-	o.state, o.config = p.state, p.config
-	for _, kept := range []struct {
-		what string
-		new  json.RawMessage
-		to   *json.RawMessage
-	}{{"state", r.State, &o.state}, {"config", r.Config, &o.config}} {
-		if len(kept.new) == 0 {
-			*kept.to = json.RawMessage(`{}`)
-			continue
-		}
-		if why := unstorable(kept.new); why != "" {
+	o = e.judge(b, p, seen, err)
+	o.state, o.config = kept(r.State), kept(r.Config)
+	if o.gone { // nothing is left to note
+		o.state, o.config = p.state, p.config
+	}
+	for what, raw := range map[string]json.RawMessage{"state": o.state, "config": o.config} {
+		if why := unstorable(raw); why != "" {
+			o.refuse("the " + what + " that the provisioner returned can not be stored: " + why)
 			e.log.Error("a provisioner returned what can not be stored", slog.String("resource_id", p.id.String()), slog.String("provisioner", p.provisioner),
-				slog.String("what", kept.what), slog.String("why", why))
-			o = verdict(e.life.now(), b, p, provisioner.Observation{Reason: "Unstorable"}, fmt.Errorf("the %s that it returned can not be stored: %s", kept.what, why))
-			o.state, o.config = p.state, p.config
-			return o
+				slog.String("what", what), slog.String("why", why))
+			return o, nil
 		}
-		*kept.to = kept.new
 	}
 	// A value noted before its first use outside: the next step is taken at once.
-	o.again = err == nil && !o.met && !o.gone && seen.After == 0 && !bytes.Equal(p.state, r.State)
-	return o
+	o.again = err == nil && !o.met && seen.After == 0
+	return o, nil
+}
+
+// kept is what a row holds for what a backend wants kept.
+func kept(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage(`{}`)
+	}
+	return raw
 }
 
 // step is one call to the backend. A panic is an error of this one.
 func (e *Engine) step(ctx context.Context, b *backend, desired provisioner.Phase, r *provisioner.Resource) (seen provisioner.Observation, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			e.log.Error("panic in a provisioner", slog.String("resource_id", r.ID.String()), slog.String("provisioner", b.name),
-				slog.String("panic", clean(fmt.Sprint(v))), slog.String("stack", string(debug.Stack())))
-			seen, err = provisioner.Observation{Reason: "Panic"}, fmt.Errorf("%w: %v", errPanic, v)
+			seen, err = e.panicked(b, r.ID.String(), v)
 		}
 	}()
 	switch desired {
@@ -77,16 +81,20 @@ func (e *Engine) step(ctx context.Context, b *backend, desired provisioner.Phase
 	return b.Reconcile(ctx, r)
 }
 
-// unstorable says why a row can not hold what a backend wants kept, or nothing.
-func unstorable(raw json.RawMessage) string {
-	var object map[string]json.RawMessage
-	switch {
-	case len(raw) > defaults.MaxNotes:
-		return fmt.Sprintf("%d bytes are more than %d", len(raw), defaults.MaxNotes)
-	case json.Unmarshal(raw, &object) != nil || object == nil:
-		return "it is not a JSON object"
-	case bytes.Contains(raw, []byte(`\u0000`)) || bytes.IndexByte(raw, 0) >= 0:
-		return "it holds a NUL character"
-	}
-	return ""
+// judge is the verdict. An error is the backend's code too: its methods may panic.
+func (e *Engine) judge(b *backend, p *place, seen provisioner.Observation, err error) (o *outcome) {
+	defer func() {
+		if v := recover(); v != nil {
+			seen, err := e.panicked(b, p.id.String(), v)
+			o = verdict(e.life.now(), b, p, seen, err)
+		}
+	}()
+	return verdict(e.life.now(), b, p, seen, err)
+}
+
+func (e *Engine) panicked(b *backend, id string, v any) (provisioner.Observation, error) {
+	text := clean(fmt.Sprint(v))
+	e.log.Error("panic in a provisioner", slog.String("resource_id", id), slog.String("provisioner", b.name),
+		slog.String("panic", text), slog.String("stack", string(debug.Stack())))
+	return provisioner.Observation{Reason: "Panic"}, fmt.Errorf("%w: %s", errPanic, text)
 }

@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"berth/db/dbsqlc"
 	"berth/internal/defaults"
-	"berth/jobs"
 )
 
 // errHeld: there is something to do, and someone holds what it needs. Not the same as nothing to do.
@@ -29,41 +25,48 @@ type claiming struct {
 	done        chan struct{}
 }
 
-// claim takes a place, or returns nil if there is nothing to do. A few runs of a process ask again for one that someone holds:
-// that is mostly the commit of a sibling. The rest is left to the dispatcher.
-func (e *Engine) claim(ctx context.Context, id uuid.UUID, name string) (*place, error) {
-	p, err := e.claimOnce(ctx, id, name)
-	if !errors.Is(err, errHeld) {
-		return p, err
-	}
-	select {
-	case e.waiting <- struct{}{}:
-		defer func() { <-e.waiting }()
-	default:
-		return nil, nil
-	}
-	pause := defaults.HeldPause
-	for try := 0; errors.Is(err, errHeld) && try < defaults.HeldTries; try++ {
-		select {
-		case <-time.After(pause + rand.N(defaults.HeldPause)):
-		case <-ctx.Done():
+// claim takes a place, with room for a call to its backend, or returns nil if there is nothing to do. A few runs of a process ask
+// again for one that someone holds: that is mostly the commit of a sibling. The rest is left to the dispatcher. Nobody keeps
+// others from the backend while it waits.
+func (e *Engine) claim(ctx context.Context, b *backend, id uuid.UUID) (*place, error) {
+	wait := defaults.HeldPause
+	for try := 0; ; try++ {
+		if !b.enter(ctx) {
 			return nil, nil
 		}
-		pause *= 2
-		p, err = e.claimOnce(ctx, id, name)
+		p, err := e.claimOnce(ctx, id, b.name)
+		if p != nil {
+			return p, nil
+		}
+		b.leave()
+		if !errors.Is(err, errHeld) {
+			return nil, err
+		}
+		if try == 0 {
+			select {
+			case e.waiting <- struct{}{}:
+				defer func() { <-e.waiting }()
+			default:
+				return nil, nil
+			}
+		}
+		if try == defaults.HeldTries || !pause(ctx, wait) {
+			return nil, nil
+		}
+		wait *= 2
 	}
-	if errors.Is(err, errHeld) {
-		return nil, nil
-	}
-	return p, err
 }
 
 func (e *Engine) claimOnce(ctx context.Context, id uuid.UUID, name string) (*place, error) {
 	c := &claiming{id: id, provisioner: name, fence: uuid.New(), done: make(chan struct{})}
+	until := time.Now().Add(defaults.Lease - defaults.LeaseMargin) // the lease begins later than now
 	if !e.claims.put(ctx, c) {
 		return nil, context.Cause(ctx)
 	}
 	<-c.done // bounded by the round's own deadline
+	if c.place != nil {
+		c.place.until = until
+	}
 	return c.place, c.err
 }
 
@@ -92,11 +95,13 @@ func (e *Engine) claimGroup(_ context.Context, round []*claiming) {
 		by[c.fence] = c
 	}
 	rows, err := e.q.PlaceClaim(ctx, e.pool, p)
-	if err != nil { // they may have been claimed all the same
-		for _, c := range round {
+	if err != nil { // they may have been claimed all the same, or will be yet
+		leases := make([]lease, len(round))
+		for i, c := range round {
 			c.err = fmt.Errorf("claim: %w", err)
+			leases[i] = lease{id: c.id, fence: c.fence}
 		}
-		e.giveBack(p.Ids, p.Fences)
+		e.giveBackUnanswered(leases)
 		return
 	}
 	for _, r := range rows {
@@ -106,41 +111,4 @@ func (e *Engine) claimGroup(_ context.Context, round []*claiming) {
 			c.place = claimed(r)
 		}
 	}
-}
-
-// giveBack ends leases by their fences and has the places driven anew, however long it takes until the leases end by
-// themselves.
-func (e *Engine) giveBack(ids, fences []uuid.UUID) {
-	e.parked.Go(func() {
-		ctx, cancel := context.WithTimeout(e.serving, defaults.Lease)
-		defer cancel()
-		for {
-			err := e.giveBackOnce(ctx, ids, fences)
-			if err == nil {
-				return
-			}
-			select {
-			case <-time.After(defaults.ParkPause + rand.N(defaults.ParkPause)):
-			case <-ctx.Done():
-				e.log.Warn("leases could not be given back", slog.Int("places", len(ids)), slog.Any("error", err))
-				return
-			}
-		}
-	})
-}
-
-func (e *Engine) giveBackOnce(ctx context.Context, ids, fences []uuid.UUID) error {
-	ctx, cancel := context.WithTimeout(ctx, defaults.ConnectTimeout)
-	defer cancel()
-	return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
-		rows, err := e.q.PlaceGiveBack(ctx, tx, &dbsqlc.PlaceGiveBackParams{Ids: ids, Fences: fences, Grace: defaults.Grace})
-		if err != nil {
-			return fmt.Errorf("give leases back: %w", err)
-		}
-		wakes := make([]jobs.Wake, len(rows))
-		for i, r := range rows {
-			wakes[i] = wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, r.Settled)
-		}
-		return e.lifecycle.Jobs().Wake(ctx, tx, wakes)
-	})
 }

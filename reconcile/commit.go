@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -31,10 +32,14 @@ func (e *Engine) commitGroup(ctx context.Context, round []*outcome) {
 		switch {
 		case err == nil:
 			o.result <- results[o.fence]
-		case o.gone && stillHeld(err):
-			// Something of it is booked yet: not gone, whatever was said. The next try says what.
-			o.gone, o.met, o.failed, o.seen = false, false, true, provisioner.PhaseUnknown
-			o.reason, o.message, o.retry = "StillHeld", "it was said to be gone while something is still booked for it", backoff(o.failures)
+		case o.gone && coded(err, "23503"):
+			// A row refers to it: something is booked yet, so it is not gone, whatever was said. The next try stores that.
+			o.refuse("it was said to be gone while something is still booked for it")
+			o.reason = "StillHeld"
+			o.result <- err
+		case !o.gone && coded(err, "22", "23514", "54"):
+			// The database can not hold what was returned. The next try stores that much.
+			o.refuse("what the provisioner returned can not be stored: " + err.Error())
 			o.result <- err
 		default:
 			o.result <- err
@@ -42,10 +47,10 @@ func (e *Engine) commitGroup(ctx context.Context, round []*outcome) {
 	}
 }
 
-// stillHeld reports that a row could not go because others refer to it.
-func stillHeld(err error) bool {
+// coded reports whether the server refused with one of these SQLSTATEs, or one of these classes of them.
+func coded(err error, prefixes ...string) bool {
 	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == "23503"
+	return errors.As(err, &pg) && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(pg.Code, p) })
 }
 
 func (e *Engine) commitAll(ctx context.Context, round []*outcome) (results map[uuid.UUID]error, err error) {
@@ -170,7 +175,7 @@ func (c *commit) keep(ctx context.Context, os []*outcome) (left []*outcome, err 
 		p.Phases, p.Reasons, p.Messages = append(p.Phases, string(o.seen)), append(p.Reasons, o.reason), append(p.Messages, o.message)
 		p.States, p.Configs = append(p.States, o.state), append(p.Configs, o.config)
 		p.Met, p.Failed, p.GivenUp = append(p.Met, o.met), append(p.Failed, o.failed), append(p.GivenUp, o.givenUp)
-		p.Waits, p.Retries = append(p.Waits, o.waits), append(p.Retries, o.retry)
+		p.Waits, p.Gone, p.Aside, p.Retries = append(p.Waits, o.waits), append(p.Gone, o.gone), append(p.Aside, o.aside), append(p.Retries, o.retry)
 	}
 	rows, err := c.e.q.PlaceStore(ctx, c.tx, p)
 	if err != nil {
@@ -185,7 +190,7 @@ func (c *commit) keep(ctx context.Context, os []*outcome) (left []*outcome, err 
 		switch {
 		case r.Moved:
 			c.wakes = append(c.wakes, wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, false)) // somebody changed their mind while it ran
-		case o.again:
+		case o.again && r.StateChanged:
 			again[r.Provisioner] = append(again[r.Provisioner], r.ID)
 		}
 	}

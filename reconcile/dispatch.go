@@ -71,17 +71,10 @@ func (e *Engine) dispatchDue(ctx context.Context) (n int, err error) {
 }
 
 func (e *Engine) settleOverdue(ctx context.Context) error {
-	ids, err := e.q.PlaceOverdue(ctx, e.pool, defaults.DispatchBatch)
-	if err != nil {
-		return fmt.Errorf("find what is overdue: %w", err)
-	}
-	if len(ids) == 0 {
-		return nil
-	}
 	return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
-		locked, err := e.q.DeploymentTryLock(ctx, tx, ids)
+		locked, err := e.q.PlaceOverdue(ctx, tx, defaults.DispatchBatch)
 		if err != nil {
-			return fmt.Errorf("lock deployments: %w", err)
+			return fmt.Errorf("find what is overdue: %w", err)
 		}
 		return e.lifecycle.Settle(ctx, tx, locked, nil, nil)
 	})

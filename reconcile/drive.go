@@ -2,14 +2,12 @@ package reconcile
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/google/uuid"
-
-	"berth/internal/defaults"
 )
 
 // Drive takes one step with a place, if there is one to take. Nothing to do, a lease that was lost and an outcome that someone
@@ -23,12 +21,7 @@ func (e *Engine) Drive(ctx context.Context, id uuid.UUID, name string) error {
 	if !ok {
 		return nil // the dispatcher of a living process sees to it
 	}
-	if err := b.enter(ctx); err != nil {
-		return nil
-	}
-	defer b.leave()
-	end := time.Now().Add(defaults.Lease - defaults.LeaseMargin)
-	p, err := e.claim(ctx, id, name)
+	p, err := e.claim(ctx, b, id)
 	switch {
 	case errors.Is(err, errNotAlive):
 		return nil
@@ -40,18 +33,23 @@ func (e *Engine) Drive(ctx context.Context, id uuid.UUID, name string) error {
 	if p.takenOver {
 		e.log.Info("taken over from a lost worker", slog.String("resource_id", id.String()), slog.String("provisioner", name), slog.Int("lost", p.lost))
 	}
-	// The run ends with its job, with its lease, and with this process's right to act, whichever is first.
-	ctx, cancel := context.WithDeadline(ctx, end)
+	o, notes := e.run(ctx, term, b, p)
+	if o == nil {
+		e.giveBack(lease{p.id, p.fence, notes})
+		return nil
+	}
+	e.store(o)
+	return nil
+}
+
+// run calls the backend, for which there is room. It ends with its job, with its lease, and with this process's right to act,
+// whichever is first.
+func (e *Engine) run(ctx, term context.Context, b *backend, p *place) (o *outcome, notes json.RawMessage) {
+	defer b.leave()
+	ctx, cancel := context.WithDeadline(ctx, p.until)
 	defer cancel()
 	ctx, lapse := context.WithCancelCause(ctx)
 	defer lapse(nil)
 	defer context.AfterFunc(term, func() { lapse(errNotAlive) })()
-
-	o := e.call(ctx, b, p)
-	if o == nil { // cut off before anything was learned: by a shutdown, or by a person who cancelled the job
-		e.giveBack([]uuid.UUID{p.id}, []uuid.UUID{p.fence})
-		return nil
-	}
-	e.store(o, end)
-	return nil
+	return e.call(ctx, b, p)
 }

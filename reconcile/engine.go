@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,10 +42,13 @@ type Engine struct {
 	waiting   chan struct{} // runs that ask again for a place that someone holds
 	parked    sync.WaitGroup
 	loops     sync.WaitGroup
-	stop      context.CancelFunc // of the loops
-	serving   context.Context    //nolint:containedctx // of claims and commits, which outlive the loops
+	looping   context.Context //nolint:containedctx // of the dispatcher and the watchers
+	stop      context.CancelFunc
+	serving   context.Context //nolint:containedctx // of claims and commits, which outlive the loops
 	serve     context.CancelFunc
 	served    sync.WaitGroup
+
+	callTimeout time.Duration
 }
 
 var _ jobs.Driver = (*Engine)(nil)
@@ -55,7 +57,7 @@ var _ jobs.Driver = (*Engine)(nil)
 func New(c Config) *Engine {
 	e := &Engine{
 		pool: c.Pool, lifecycle: c.Lifecycle, backends: map[string]*backend{}, log: c.Logger, q: dbsqlc.New(),
-		waiting: make(chan struct{}, defaults.HeldAtOnce),
+		waiting: make(chan struct{}, defaults.HeldAtOnce), callTimeout: defaults.CallTimeout,
 	}
 	now := c.Now
 	if now == nil {
@@ -78,24 +80,24 @@ func (e *Engine) ID() uuid.UUID { return e.life.current() }
 // Start registers the process, brings the backends' configuration into force, and starts the heartbeat, the dispatcher and the
 // watchers. Call Stop afterwards, whatever it returned.
 func (e *Engine) Start(ctx context.Context) error {
-	loops, stop := context.WithCancel(context.WithoutCancel(ctx))
-	serve, end := context.WithCancel(context.WithoutCancel(ctx))
-	e.stop, e.serving, e.serve = stop, serve, end
+	e.looping, e.stop = context.WithCancel(context.WithoutCancel(ctx))
+	e.serving, e.serve = context.WithCancel(context.WithoutCancel(ctx))
 	if err := e.life.beat(ctx); err != nil {
 		return fmt.Errorf("register this worker: %w", err)
 	}
-	e.claims.start(serve, &e.served)
-	e.outcomes.start(serve, &e.served)
-	e.served.Go(func() { e.life.run(serve) })
+	e.claims.start(e.serving, &e.served)
+	e.outcomes.start(e.serving, &e.served)
+	e.served.Go(func() { e.life.run(e.serving) })
 	for _, b := range e.backends {
 		if err := e.activate(ctx, b); err != nil {
 			return err
 		}
 	}
-	e.loops.Go(func() { e.dispatcher(loops) })
+	e.loops.Go(func() { e.dispatcher(e.looping) })
 	for _, b := range e.backends {
+		e.loops.Go(func() { e.wakeChanged(e.looping, b) })
 		if w, ok := b.Provisioner.(provisioner.Watcher); ok {
-			e.loops.Go(func() { e.watch(loops, b, w) })
+			e.loops.Go(func() { e.watch(e.looping, b, w) })
 		}
 	}
 	return nil
@@ -104,48 +106,81 @@ func (e *Engine) Start(ctx context.Context) error {
 func (e *Engine) activate(ctx context.Context, b *backend) error {
 	if a, ok := b.Provisioner.(provisioner.Activator); ok {
 		if err := a.Activate(ctx); err != nil {
-			return fmt.Errorf("bring the configuration of provisioner %q into force: %w", b.name, err)
+			return fmt.Errorf("bring the configuration of provisioner %q into force: %w", b.name, said{err})
 		}
 	}
 	// What could not be met as things stood may be met now.
-	ids, err := e.q.PlaceHopeless(ctx, e.pool, b.name)
+	ids, err := e.q.PlaceHopeless(ctx, e.pool, &dbsqlc.PlaceHopelessParams{Provisioner: b.name, MaxLost: defaults.MaxLost})
 	if err != nil {
 		return fmt.Errorf("look for resources that were given up at %q: %w", b.name, err)
 	}
-	return e.Wake(ctx, b.name, ids...)
+	b.changed.add(ids...)
+	return nil
 }
 
+// said is an error of a backend whose text may be seen.
+type said struct{ error }
+
+// Error returns the text.
+func (s said) Error() string { return clean(s.error.Error()) }
+
+// Unwrap returns the error as it was.
+func (s said) Unwrap() error { return s.error }
+
 // Stop ends what Start started. The queue's client has to be stopped before: no run is under way then but for outcomes that
-// wait to be stored, which get until ctx ends. What is still held then may be taken over at once.
+// wait to be stored, which get until ctx ends. What is still held then is given back, or may be taken over at once.
 func (e *Engine) Stop(ctx context.Context) error {
 	if e.stop == nil {
 		return nil
 	}
 	e.stop()
-	e.loops.Wait()
-	parked := make(chan struct{})
-	go func() { e.parked.Wait(); close(parked) }()
-	var err error
-	select {
-	case <-parked:
-	case <-ctx.Done():
-		err = errors.New("stop: outcomes could not be stored in time; other workers look anew")
+	var errs []error
+	if !waitFor(ctx, &e.loops) {
+		errs = append(errs, errors.New("stop: a watch of a provisioner does not end"))
+	}
+	if !waitFor(ctx, &e.parked) {
+		errs = append(errs, errors.New("stop: outcomes could not be stored in time; other workers look anew"))
 	}
 	e.serve()
-	<-parked
+	e.parked.Wait()
 	e.served.Wait()
-	return cmp.Or(err, e.life.end(context.WithoutCancel(ctx)))
+	return errors.Join(append(errs, e.life.end(context.WithoutCancel(ctx)))...)
 }
 
-// Wake has places of a provisioner driven anew, with a generation more unless one is waiting to be claimed.
-func (e *Engine) Wake(ctx context.Context, name string, ids ...uuid.UUID) error {
-	if len(ids) == 0 {
-		return nil
+// waitFor reports whether the group ended before ctx did.
+func waitFor(ctx context.Context, wg *sync.WaitGroup) bool {
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
 	}
-	return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+}
+
+// Wake has places of a provisioner driven anew, with a generation more unless one is waiting to be claimed. What someone holds is
+// woken later, as long as this process lives and has the provisioner.
+func (e *Engine) Wake(ctx context.Context, name string, ids ...uuid.UUID) error {
+	held, err := e.wakeOnce(ctx, name, ids)
+	if b := e.backends[name]; b != nil {
+		b.changed.add(held...)
+	}
+	return err
+}
+
+// wakeOnce returns those that someone holds.
+func (e *Engine) wakeOnce(ctx context.Context, name string, ids []uuid.UUID) (held []uuid.UUID, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
 		rows, err := e.q.PlaceWake(ctx, tx, &dbsqlc.PlaceWakeParams{Ids: ids, Provisioner: name, Grace: defaults.Grace})
 		if err != nil {
 			return fmt.Errorf("wake places of %q: %w", name, err)
+		}
+		if held, err = e.q.PlaceUnwoken(ctx, tx, &dbsqlc.PlaceUnwokenParams{Ids: ids, Provisioner: name}); err != nil {
+			return fmt.Errorf("look what was not woken: %w", err)
 		}
 		wakes := make([]jobs.Wake, len(rows))
 		for i, r := range rows {
@@ -153,6 +188,7 @@ func (e *Engine) Wake(ctx context.Context, name string, ids ...uuid.UUID) error 
 		}
 		return e.lifecycle.Jobs().Wake(ctx, tx, wakes)
 	})
+	return held, err
 }
 
 // wake is the job of a place that is driven anew for a reason that is no person's. One that is settled comes behind what a person

@@ -63,11 +63,12 @@ func (l *life) acting() (term context.Context, id uuid.UUID, ok bool) {
 }
 
 // mayTakeOver reports whether others' leases may be judged by their heartbeats. After a loss of connection everybody gets one
-// full alive time to come back.
+// full alive time to come back, and so they do after this process stood still: the others may have stood still with it.
 func (l *life) mayTakeOver() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.failed && l.now().After(l.takeOver)
+	now := l.now()
+	return !l.failed && now.Before(l.until) && now.After(l.takeOver)
 }
 
 // run beats until ctx ends.
@@ -139,7 +140,8 @@ func (l *life) say(ctx context.Context) (err error) {
 	}
 	if l.now().Sub(l.seenAt) >= defaults.Seen {
 		if err := l.q.ProvisionerSeen(ctx, l.conn, &dbsqlc.ProvisionerSeenParams{Names: l.names, Older: defaults.Seen / 2}); err != nil {
-			return fmt.Errorf("mark provisioners as seen: %w", err)
+			l.log.Warn("provisioners could not be marked as seen", slog.Any("error", err)) // it lives all the same
+			return nil
 		}
 		l.seenAt = l.now()
 	}

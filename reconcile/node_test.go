@@ -3,13 +3,15 @@ package reconcile
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/stretchr/testify/require"
 
@@ -31,10 +33,11 @@ type scripted struct {
 }
 
 func (s *scripted) Info() provisioner.Info {
-	if s.info.Types == nil {
-		s.info.Types = []provisioner.ResourceType{provisioner.Runtime, "database"}
+	i := s.info
+	if i.Types == nil {
+		i.Types = []provisioner.ResourceType{provisioner.Runtime, "database"}
 	}
-	return s.info
+	return i
 }
 
 func (s *scripted) Reconcile(ctx context.Context, r *provisioner.Resource) (provisioner.Observation, error) {
@@ -82,18 +85,18 @@ type fleet struct {
 	project uuid.UUID
 }
 
-func logger() *slog.Logger {
-	level := slog.LevelError
-	if os.Getenv("BERTH_TEST_LOG") != "" {
-		level = slog.LevelDebug
+// quiet logs nothing, unless one wants to see.
+func quiet() *slog.Logger {
+	if os.Getenv("BERTH_TEST_LOG") == "" {
+		return slog.New(slog.DiscardHandler)
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 func newFleet(t testing.TB, database *dbtest.DB, backends map[string]provisioner.Provisioner) *fleet {
 	t.Helper()
 	ctx := context.Background()
-	admin, err := lifecycle.NewClient("test", logger())
+	admin, err := lifecycle.NewClient("test", quiet())
 	require.NoError(t, err)
 	f := &fleet{DB: database, t: t, admin: admin}
 	f.tx(func(tx pgx.Tx) error {
@@ -162,7 +165,113 @@ func (f *fleet) clean() {
 		(SELECT count(*) FROM berth.river_job WHERE finalized_at IS NULL)`)
 }
 
-// node is a worker in this process.
+// row asks for one row.
+func (f *fleet) row(sql string, args []any, into ...any) {
+	f.t.Helper()
+	require.NoError(f.t, f.Pool.QueryRow(context.Background(), sql, args...).Scan(into...))
+}
+
+func (f *fleet) exec(sql string, args ...any) {
+	f.t.Helper()
+	_, err := f.Pool.Exec(context.Background(), sql, args...)
+	require.NoError(f.t, err)
+}
+
+// runtime is the id of a deployment's runtime.
+func (f *fleet) runtime(deployment uuid.UUID) (id uuid.UUID) {
+	f.t.Helper()
+	f.row(`SELECT id FROM berth.provisioner_resources WHERE deployment_id = $1 AND type = 'runtime' ORDER BY created_at DESC LIMIT 1`, []any{deployment}, &id)
+	return id
+}
+
+// stand is how a place stands.
+type stand struct {
+	Desired, Phase, Reason, Message            string
+	State, Config                              string
+	Failures, Lost                             int
+	GivenUp, Leased, Settled, Waiting, HasLook bool
+}
+
+func (f *fleet) stand(id uuid.UUID) (s stand) {
+	f.t.Helper()
+	f.row(`SELECT desired_phase, phase, reason, message, state, config, failures, lost, given_up_at IS NOT NULL, fence IS NOT NULL,
+		observed_generation >= intent_generation AND phase = desired_phase, claimed_generation < generation, retry_at IS NOT NULL
+		FROM berth.provisioner_resources WHERE id = $1`, []any{id},
+		&s.Desired, &s.Phase, &s.Reason, &s.Message, &s.State, &s.Config, &s.Failures, &s.Lost, &s.GivenUp, &s.Leased, &s.Settled, &s.Waiting, &s.HasLook)
+	return s
+}
+
+func (f *fleet) state(deployment uuid.UUID) (state string) {
+	f.t.Helper()
+	f.row(`SELECT state FROM berth.deployments WHERE id = $1`, []any{deployment}, &state)
+	return state
+}
+
+// events are the kinds of what happened to a deployment, changes of its state with the new one.
+func (f *fleet) events(deployment uuid.UUID) []string {
+	f.t.Helper()
+	rows, err := f.Pool.Query(context.Background(), `SELECT kind || coalesce(' ' || (detail ->> 'new'), '') FROM berth.events WHERE deployment_id = $1 ORDER BY id`, deployment)
+	require.NoError(f.t, err)
+	kinds, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(f.t, err)
+	return kinds
+}
+
+// eventually waits until something is so.
+func eventually(t testing.TB, is func() bool, what string) {
+	t.Helper()
+	require.Eventually(t, is, 60*time.Second, 10*time.Millisecond, what)
+}
+
+// options say how a worker differs from the usual.
+type options struct {
+	pool db.PoolOptions
+	log  *slog.Logger
+	set  func(*Engine)
+}
+
+// engine starts one that no queue drives: the test does, or the engine's own loops.
+func (f *fleet) engine(backends map[string]provisioner.Provisioner, o options) *Engine {
+	f.t.Helper()
+	e := f.unstarted(backends, o)
+	require.NoError(f.t, e.Start(context.Background()))
+	return e
+}
+
+func (f *fleet) unstarted(backends map[string]provisioner.Provisioner, o options) *Engine {
+	f.t.Helper()
+	o.pool.MaxConns, o.pool.Worker = max(o.pool.MaxConns, defaults.EnginePool), true
+	if o.log == nil {
+		o.log = quiet()
+	}
+	pool := f.Open(f.t, o.pool)
+	worker, err := lifecycle.NewClient("worker", o.log)
+	require.NoError(f.t, err)
+	e := New(Config{Pool: pool, Lifecycle: worker, Provisioners: backends, Logger: o.log, Version: "test"})
+	if o.set != nil {
+		o.set(e)
+	}
+	f.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		require.NoError(f.t, e.Stop(ctx))
+	})
+	return e
+}
+
+// drive takes one step with a deployment's runtime.
+func (f *fleet) drive(e *Engine, id uuid.UUID) {
+	f.t.Helper()
+	require.NoError(f.t, e.Drive(context.Background(), id, "a"))
+}
+
+// wake has a place claimable, whatever it waits for.
+func (f *fleet) wake(id uuid.UUID) {
+	f.t.Helper()
+	f.exec(`UPDATE berth.provisioner_resources SET generation = claimed_generation + 1 WHERE id = $1`, id)
+}
+
+// node is a worker in this process, its queue included.
 type node struct {
 	*Engine
 	river *river.Client[pgx.Tx]
@@ -171,45 +280,26 @@ type node struct {
 
 func (f *fleet) start(backends map[string]provisioner.Provisioner) *node {
 	f.t.Helper()
-	return f.startWith(db.PoolOptions{}, backends)
+	return f.startWith(options{}, backends)
 }
 
-func (f *fleet) startWith(o db.PoolOptions, backends map[string]provisioner.Provisioner) *node {
+func (f *fleet) startWith(o options, backends map[string]provisioner.Provisioner) *node {
 	f.t.Helper()
-	ctx := context.Background()
-	o.MaxConns, o.Worker = defaults.EnginePool, true
-	pool := f.Open(f.t, o)
-	own := f.Open(f.t, db.PoolOptions{MaxConns: defaults.QueuePool})
-	worker, err := lifecycle.NewClient("worker", logger())
-	require.NoError(f.t, err)
-	e := New(Config{Pool: pool, Lifecycle: worker, Provisioners: backends, Logger: logger(), Version: "test"})
-	n := &node{Engine: e}
-	names := make([]string, 0, len(backends))
-	for name := range backends {
-		names = append(names, name)
+	if o.log == nil {
+		o.log = quiet()
 	}
-	require.NoError(f.t, e.Start(ctx))
-	n.river, err = jobs.NewClient(own, jobs.Config{Provisioners: names, Driver: e, Logger: logger()})
+	n := &node{Engine: f.engine(backends, o)}
+	own := f.Open(f.t, db.PoolOptions{MaxConns: defaults.QueuePool})
+	var err error
+	n.river, err = jobs.NewClient(own, jobs.Config{Provisioners: slices.Collect(maps.Keys(backends)), Driver: n.Engine, Logger: o.log})
 	require.NoError(f.t, err)
-	require.NoError(f.t, n.river.Start(ctx))
-	stopped := false
-	n.stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	require.NoError(f.t, n.river.Start(context.Background()))
+	n.stop = sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
 		require.NoError(f.t, n.river.StopAndCancel(ctx))
-		require.NoError(f.t, e.Stop(ctx))
-		closePools(pool, own)
-	}
+		require.NoError(f.t, n.Stop(ctx))
+	})
 	f.t.Cleanup(n.stop)
 	return n
-}
-
-func closePools(pools ...*pgxpool.Pool) {
-	for _, p := range pools {
-		p.Close()
-	}
 }

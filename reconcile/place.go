@@ -1,7 +1,9 @@
 package reconcile
 
 import (
+	"bytes"
 	"encoding/json"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -24,12 +26,14 @@ type place struct {
 	failures    int
 	lost        int
 	takenOver   bool
+	overdue     bool      // past its deadline
+	until       time.Time // this process may act on it until then
 }
 
 func claimed(r *dbsqlc.PlaceClaimRow) *place {
 	p := &place{
 		id: r.ID, provisioner: r.Provisioner, typ: *r.Type, name: *r.Name, desired: provisioner.Phase(*r.DesiredPhase), phase: provisioner.Phase(*r.Phase),
-		args: r.Args, state: r.State, config: r.Config, fence: r.Fence, failures: int(*r.Failures), lost: int(*r.Lost), takenOver: *r.TakenOver,
+		args: r.Args, state: r.State, config: r.Config, fence: r.Fence, failures: int(*r.Failures), lost: int(*r.Lost), takenOver: *r.TakenOver, overdue: r.Overdue,
 	}
 	if r.DeploymentID != nil {
 		p.deployment = *r.DeploymentID
@@ -37,7 +41,10 @@ func claimed(r *dbsqlc.PlaceClaimRow) *place {
 	return p
 }
 
-// resource is the place as a backend sees it. What it does to its copies is looked at afterwards.
+// resource is the place as a backend sees it. It gets copies to do with as it likes.
 func (p *place) resource() *provisioner.Resource {
-	return &provisioner.Resource{ID: p.id, Type: provisioner.ResourceType(p.typ), Name: p.name, Fence: p.fence, Args: p.args, State: p.state, Config: p.config}
+	return &provisioner.Resource{
+		ID: p.id, Type: provisioner.ResourceType(p.typ), Name: p.name, Fence: p.fence,
+		Args: bytes.Clone(p.args), State: bytes.Clone(p.state), Config: bytes.Clone(p.config),
+	}
 }

@@ -18,13 +18,15 @@ func (c *commit) publish(o *outcome, r *dbsqlc.PlaceStoreRow) {
 		return
 	}
 	ready := r.Phase == string(provisioner.PhaseReady) && r.DesiredPhase == r.Phase
+	served := ready && r.Met && (!r.WasMet || r.OldPhase != r.Phase) // it begins to, or does again
 	switch {
-	case ready && r.Met && r.Type == string(provisioner.Runtime) && (!r.WasMet || r.OldPhase != r.Phase):
+	case served && r.Type == string(provisioner.Runtime):
 		c.tell(lifecycle.RuntimePublished, r.DeploymentID, r.ID, r.Provisioner, r.Config)
-	case r.ConfigChanged && (ready || r.WasMet):
+	case r.ConfigChanged && (ready || r.WasMet), served:
+		// Told again when it begins to serve: what changed before that was not published.
 		c.tell(lifecycle.ConfigChanged, r.DeploymentID, r.ID, r.Provisioner, r.Config)
 	}
-	if o.reason == "WorkerLost" {
+	if o.aside {
 		c.tell(lifecycle.WorkerLost, r.DeploymentID, r.ID, r.Provisioner, nil)
 	}
 }

@@ -19,23 +19,25 @@ var (
 
 // store commits an outcome. While someone holds what that needs, or the database is away, the outcome waits in memory and not
 // on a job's slot or a connection: its lease keeps others away, and the dispatcher finds the place if this process dies.
-func (e *Engine) store(o *outcome, end time.Time) {
+func (e *Engine) store(o *outcome) {
 	for try := range defaults.CommitTries {
 		if try > 0 && !pause(e.serving, defaults.CommitPause) {
-			return
+			break
 		}
 		if e.commit(o) {
 			return
 		}
 	}
 	e.parked.Go(func() {
-		for time.Now().Before(end) && pause(e.serving, defaults.ParkPause) {
+		for time.Now().Before(o.until) && pause(e.serving, defaults.ParkPause) {
 			if e.commit(o) {
 				return
 			}
 		}
-		e.log.Warn("an outcome could not be stored while the lease lasted; the place is looked at anew",
+		e.log.Warn("an outcome could not be stored in time; the place is looked at anew",
 			slog.String("resource_id", o.id.String()), slog.String("provisioner", o.provisioner))
+		// Its notes need no deployment to be stored, and nothing is counted against the place.
+		e.giveBackLast([]lease{{o.id, o.fence, o.state}})
 	})
 }
 
@@ -43,7 +45,7 @@ func (e *Engine) store(o *outcome, end time.Time) {
 func (e *Engine) commit(o *outcome) bool {
 	o.result = make(chan error, 1)
 	if !e.outcomes.put(e.serving, o) {
-		return true
+		return false
 	}
 	err := <-o.result
 	switch {

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"berth/internal/defaults"
 	"berth/provisioner"
 )
@@ -24,14 +22,14 @@ func verdict(now time.Time, b *backend, p *place, seen provisioner.Observation, 
 	if err == nil && p.desired == provisioner.PhaseHibernated && o.seen == provisioner.PhaseAbsent {
 		o.seen = provisioner.PhaseHibernated // nothing was made yet, and nothing costs nothing
 	}
-	if !errors.Is(err, provisioner.ErrUnavailable) {
+	if !errors.Is(err, provisioner.ErrUnavailable) && !errors.Is(err, errSlow) && !errors.Is(err, errPanic) {
 		b.answered()
 	}
 	switch {
 	case err == nil && o.seen == p.desired:
 		o.met, o.gone, o.retry = true, o.seen == provisioner.PhaseAbsent, never
 	case err == nil:
-		o.retry = jitter(max(seen.After, defaults.Look))
+		o.retry = p.look(seen.After)
 	case contended(err):
 		o.explain("Contended", err)
 		o.retry = jitter(defaults.Look)
@@ -61,8 +59,19 @@ func setAside(p *place) *outcome {
 	return &outcome{
 		place: p, seen: provisioner.PhaseUnknown, state: p.state, config: p.config, reason: "WorkerLost",
 		message: fmt.Sprintf("%d workers were lost in a row while they worked on it; it is tried again every %s", p.lost, defaults.LostRetry),
-		failed:  true, givenUp: true, retry: defaults.LostRetry,
+		aside:   true, failed: true, givenUp: true, retry: defaults.LostRetry,
 	}
+}
+
+// look is when a place that is on its way is looked at again: no sooner than the backend asked for, and less often once it is
+// past its deadline.
+func (p *place) look(after time.Duration) time.Duration {
+	d := defaults.Look
+	if p.overdue {
+		d = defaults.LookOverdue
+	}
+	d = max(after, d)
+	return d + rand.N(d/4+1)
 }
 
 // explain fills in what the backend did not say itself.
@@ -72,17 +81,7 @@ func (o *outcome) explain(reason string, err error) {
 }
 
 // contended reports whether the database, and not the backend, was in the way: somebody's lock, or a lease that was lost.
-func contended(err error) bool {
-	var pg *pgconn.PgError
-	if !errors.As(err, &pg) {
-		return false
-	}
-	switch pg.Code {
-	case "55P03", "40P01", "40001", "BR001", "23503":
-		return true
-	}
-	return false
-}
+func contended(err error) bool { return coded(err, "55P03", "40P01", "40001", "BR001", "23503") }
 
 func known(p provisioner.Phase) provisioner.Phase {
 	switch p {

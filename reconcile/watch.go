@@ -2,10 +2,11 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -13,14 +14,19 @@ import (
 	"berth/provisioner"
 )
 
-// watch wakes what a backend says has changed, until ctx ends. Changes that come close together are one wake-up.
+// watch has a backend say what changed, until ctx ends. Changes that come close together are one wake-up.
 func (e *Engine) watch(ctx context.Context, b *backend, w provisioner.Watcher) {
-	c := &changes{ready: make(chan struct{}, 1), ids: map[uuid.UUID]bool{}}
-	e.loops.Go(func() { e.wakeChanged(ctx, b.name, c) })
-	for ctx.Err() == nil {
-		if err := watchOnce(ctx, w, c.add); err != nil && ctx.Err() == nil {
-			e.log.Warn("watch ended early and is begun again", slog.String("provisioner", b.name), slog.Any("error", err))
-			pause(ctx, defaults.WatchPause)
+	for {
+		err := watchOnce(ctx, w, func(id uuid.UUID) { b.changed.add(id) })
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			err = errors.New("it gave no reason")
+		}
+		e.log.Warn("watch ended early and is begun again", slog.String("provisioner", b.name), slog.Any("error", said{err}))
+		if !pause(ctx, defaults.WatchPause) {
+			return
 		}
 	}
 }
@@ -34,22 +40,28 @@ func watchOnce(ctx context.Context, w provisioner.Watcher, changed func(uuid.UUI
 	return w.Watch(ctx, changed)
 }
 
-func (e *Engine) wakeChanged(ctx context.Context, name string, c *changes) {
+// wakeChanged wakes what changed, until ctx ends. What could not be woken is tried again in a while, and holds up nothing else.
+func (e *Engine) wakeChanged(ctx context.Context, b *backend) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.ready:
+		case <-b.changed.ready:
 		}
-		ids := c.take()
-		if err := e.Wake(ctx, name, ids...); err != nil && ctx.Err() == nil {
-			e.log.Warn("wake what changed", slog.String("provisioner", name), slog.Any("error", err))
-			for _, id := range ids {
-				c.add(id)
+		for ids := range slices.Chunk(b.changed.take(), defaults.DispatchBatch) {
+			held, err := e.wakeOnce(ctx, b.name, ids)
+			if err != nil {
+				held = ids
 			}
-			select {
-			case <-time.After(defaults.WatchPause):
-			case <-ctx.Done():
+			if err != nil && ctx.Err() == nil {
+				e.log.Warn("wake what changed", slog.String("provisioner", b.name), slog.Any("error", err))
+			}
+			if len(held) > 0 {
+				e.loops.Go(func() {
+					if pause(ctx, defaults.WatchPause) {
+						b.changed.add(held...)
+					}
+				})
 			}
 		}
 	}
@@ -62,9 +74,18 @@ type changes struct {
 	ready chan struct{}
 }
 
-func (c *changes) add(id uuid.UUID) {
+func newChanges() *changes {
+	return &changes{ids: map[uuid.UUID]bool{}, ready: make(chan struct{}, 1)}
+}
+
+func (c *changes) add(ids ...uuid.UUID) {
+	if len(ids) == 0 {
+		return
+	}
 	c.mu.Lock()
-	c.ids[id] = true
+	for _, id := range ids {
+		c.ids[id] = true
+	}
 	c.mu.Unlock()
 	select {
 	case c.ready <- struct{}{}:

@@ -239,12 +239,9 @@ func (q *Queries) ProvisionerRetyped(ctx context.Context, db DBTX, arg *Provisio
 }
 
 const provisionerSeen = `-- name: ProvisionerSeen :exec
-WITH l AS (
-    SELECT p.name FROM berth.provisioners p
-    WHERE p.name = ANY($1::text[]) AND p.seen_at < clock_timestamp() - $2::interval
-    ORDER BY p.name FOR NO KEY UPDATE
-)
-UPDATE berth.provisioners p SET seen_at = clock_timestamp() FROM l WHERE p.name = l.name
+UPDATE berth.provisioners SET seen_at = clock_timestamp()
+WHERE name IN (SELECT l.name FROM berth.provisioners l WHERE l.name = ANY($1::text[]) AND l.seen_at < clock_timestamp() - $2::interval
+    ORDER BY l.name FOR NO KEY UPDATE SKIP LOCKED)
 `
 
 type ProvisionerSeenParams struct {

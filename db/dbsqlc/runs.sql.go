@@ -16,7 +16,7 @@ import (
 const placeClaim = `-- name: PlaceClaim :many
 
 SELECT c.held::boolean AS held, c.taken_over, n.id::uuid AS id, n.provisioner::text AS provisioner, c.deployment_id, c.type, c.name, c.desired_phase, c.phase, c.args, c.state, c.config,
-    n.fence::uuid AS fence, c.failures, c.lost, c.claimed_generation
+    n.fence::uuid AS fence, c.failures, c.lost, coalesce(c.deadline_at <= clock_timestamp(), false)::boolean AS overdue
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS provisioner, unnest($3::uuid[]) AS fence) AS n
 CROSS JOIN LATERAL berth.claim(n.id, n.provisioner, n.fence, $4, $5, $6, $7, $8) c
 `
@@ -33,22 +33,22 @@ type PlaceClaimParams struct {
 }
 
 type PlaceClaimRow struct {
-	Held              bool
-	TakenOver         *bool
-	ID                uuid.UUID
-	Provisioner       string
-	DeploymentID      *uuid.UUID
-	Type              *string
-	Name              *string
-	DesiredPhase      *string
-	Phase             *string
-	Args              json.RawMessage
-	State             json.RawMessage
-	Config            json.RawMessage
-	Fence             uuid.UUID
-	Failures          *int32
-	Lost              *int32
-	ClaimedGeneration *int64
+	Held         bool
+	TakenOver    *bool
+	ID           uuid.UUID
+	Provisioner  string
+	DeploymentID *uuid.UUID
+	Type         *string
+	Name         *string
+	DesiredPhase *string
+	Phase        *string
+	Args         json.RawMessage
+	State        json.RawMessage
+	Config       json.RawMessage
+	Fence        uuid.UUID
+	Failures     *int32
+	Lost         *int32
+	Overdue      bool
 }
 
 // What the engine does with places: claims, outcomes, wake-ups. What is settled is woken behind what a person waits for.
@@ -87,7 +87,7 @@ func (q *Queries) PlaceClaim(ctx context.Context, db DBTX, arg *PlaceClaimParams
 			&i.Fence,
 			&i.Failures,
 			&i.Lost,
-			&i.ClaimedGeneration,
+			&i.Overdue,
 		); err != nil {
 			return nil, err
 		}
@@ -255,9 +255,17 @@ func (q *Queries) PlaceDrop(ctx context.Context, db DBTX, arg *PlaceDropParams) 
 }
 
 const placeGiveBack = `-- name: PlaceGiveBack :many
+WITH o AS (
+    SELECT unnest($2::uuid[]) AS id, unnest($3::uuid[]) AS fence, unnest($4::jsonb[]) AS state
+), l AS (
+    SELECT p.id, p.provisioner, o.state FROM berth.provisioner_resources p
+    JOIN o ON o.id = p.id AND o.fence = p.fence
+    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p SKIP LOCKED
+)
 UPDATE berth.provisioner_resources p
-SET fence = NULL, leased_by = NULL, leased_until = NULL, generation = p.claimed_generation + 1, retry_at = clock_timestamp() + $1::interval
-WHERE p.id = ANY($2::uuid[]) AND p.fence = ANY($3::uuid[])
+SET fence = NULL, leased_by = NULL, leased_until = NULL, generation = p.claimed_generation + 1, retry_at = clock_timestamp() + $1::interval,
+    state = coalesce(l.state, p.state)
+FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
 RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled
 `
 
@@ -265,6 +273,7 @@ type PlaceGiveBackParams struct {
 	Grace  time.Duration
 	Ids    []uuid.UUID
 	Fences []uuid.UUID
+	States []json.RawMessage
 }
 
 type PlaceGiveBackRow struct {
@@ -275,9 +284,14 @@ type PlaceGiveBackRow struct {
 	Settled      bool
 }
 
-// Ends leases by the fences that they chose, and has the places driven anew. Nothing is counted.
+// Ends leases by the fences that they chose, and has the places driven anew. Nothing is counted; a state is kept if one is given.
 func (q *Queries) PlaceGiveBack(ctx context.Context, db DBTX, arg *PlaceGiveBackParams) ([]*PlaceGiveBackRow, error) {
-	rows, err := db.Query(ctx, placeGiveBack, arg.Grace, arg.Ids, arg.Fences)
+	rows, err := db.Query(ctx, placeGiveBack,
+		arg.Grace,
+		arg.Ids,
+		arg.Fences,
+		arg.States,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -334,13 +348,19 @@ func (q *Queries) PlaceHolds(ctx context.Context, db DBTX, arg *PlaceHoldsParams
 
 const placeHopeless = `-- name: PlaceHopeless :many
 SELECT p.id FROM berth.provisioner_resources p
-WHERE p.provisioner = $1 AND p.given_up_at IS NOT NULL AND p.fence IS NULL
+WHERE p.provisioner = $1 AND p.given_up_at IS NOT NULL AND p.fence IS NULL AND p.lost < $2::int
 ORDER BY p.id
 `
 
-// What was given up at a provisioner: its configuration may have changed since.
-func (q *Queries) PlaceHopeless(ctx context.Context, db DBTX, provisioner string) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, placeHopeless, provisioner)
+type PlaceHopelessParams struct {
+	Provisioner string
+	MaxLost     int32
+}
+
+// What was given up at a provisioner: its configuration may have changed since. What kills its workers is left to the dispatcher, or
+// it would kill each as it starts.
+func (q *Queries) PlaceHopeless(ctx context.Context, db DBTX, arg *PlaceHopelessParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, placeHopeless, arg.Provisioner, arg.MaxLost)
 	if err != nil {
 		return nil, err
 	}
@@ -360,12 +380,14 @@ func (q *Queries) PlaceHopeless(ctx context.Context, db DBTX, provisioner string
 }
 
 const placeOverdue = `-- name: PlaceOverdue :many
-SELECT DISTINCT d.id FROM berth.provisioner_resources p JOIN berth.deployments d ON d.id = p.deployment_id
-WHERE p.deadline_at <= clock_timestamp() AND d.desired_state = 'running' AND d.state <> 'errored'
-ORDER BY d.id LIMIT $1
+SELECT d.id FROM berth.deployments d
+WHERE d.desired_state = 'running' AND d.state <> 'errored'
+  AND d.id IN (SELECT p.deployment_id FROM berth.provisioner_resources p WHERE p.deadline_at <= clock_timestamp())
+ORDER BY d.id LIMIT $1 FOR NO KEY UPDATE OF d SKIP LOCKED
 `
 
-// Deployments of places whose deadline passed and whose state does not say so yet.
+// Locks deployments of places whose deadline passed and whose state does not say so yet. What someone holds does not keep the rest
+// from being found.
 func (q *Queries) PlaceOverdue(ctx context.Context, db DBTX, most int32) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, placeOverdue, most)
 	if err != nil {
@@ -392,14 +414,15 @@ WITH o AS (
         unnest($5::text[]) AS phase, unnest($6::text[]) AS reason, unnest($7::text[]) AS message,
         unnest($8::jsonb[]) AS state, unnest($9::jsonb[]) AS config,
         unnest($10::boolean[]) AS met, unnest($11::boolean[]) AS failed, unnest($12::boolean[]) AS given_up,
-        unnest($13::boolean[]) AS waits, unnest($14::interval[]) AS retry
+        unnest($13::boolean[]) AS waits, unnest($14::boolean[]) AS gone, unnest($15::boolean[]) AS aside, unnest($16::interval[]) AS retry
 ), l AS (
-    SELECT p.id, p.provisioner, p.phase AS old_phase, p.config AS old_config, v.timeout,
+    SELECT p.id, p.provisioner, p.phase AS old_phase, p.state AS old_state, p.config AS old_config, v.timeout,
         p.claimed_generation >= p.intent_generation AS current, p.observed_generation >= p.intent_generation AS was_met
     FROM berth.provisioner_resources p
     JOIN o ON o.id = p.id AND o.provisioner = p.provisioner AND o.fence = p.fence
     JOIN berth.provisioners v ON v.name = p.provisioner
-    WHERE p.deployment_id IS NULL OR p.deployment_id = ANY($15::uuid[])
+    WHERE (p.deployment_id IS NULL OR p.deployment_id = ANY($17::uuid[]))
+      AND (NOT o.gone OR p.desired_phase <> 'absent' OR p.claimed_generation < p.intent_generation)
     ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p SKIP LOCKED
 )
 UPDATE berth.provisioner_resources p
@@ -415,13 +438,13 @@ SET phase = CASE WHEN o.phase = 'unknown' THEN p.phase ELSE o.phase END,
         WHEN o.met OR o.waits OR p.desired_phase <> 'ready' THEN NULL
         ELSE coalesce(p.deadline_at, clock_timestamp() + l.timeout) END,
     retry_at = CASE WHEN p.generation > p.claimed_generation THEN clock_timestamp() + $1::interval WHEN o.retry >= interval '0' THEN clock_timestamp() + o.retry END,
-    lost = CASE WHEN o.reason = 'WorkerLost' THEN p.lost ELSE 0 END,
+    lost = CASE WHEN o.aside THEN p.lost ELSE 0 END,
     fence = NULL, leased_by = NULL, leased_until = NULL, updated_at = now()
 FROM o JOIN l ON l.id = o.id AND l.provisioner = o.provisioner
 WHERE p.id = o.id AND p.provisioner = o.provisioner AND p.fence = o.fence
 RETURNING o.fence::uuid AS fence, p.id, p.provisioner, p.deployment_id, p.type, p.desired_phase, p.phase, p.config,
     (p.generation > p.claimed_generation)::boolean AS moved, l.current::boolean AS current, (l.current AND o.met)::boolean AS met, l.was_met::boolean AS was_met,
-    l.old_phase, (l.old_config IS DISTINCT FROM p.config)::boolean AS config_changed
+    l.old_phase, (l.old_config IS DISTINCT FROM p.config)::boolean AS config_changed, (l.old_state IS DISTINCT FROM p.state)::boolean AS state_changed
 `
 
 type PlaceStoreParams struct {
@@ -438,6 +461,8 @@ type PlaceStoreParams struct {
 	Failed       []bool
 	GivenUp      []bool
 	Waits        []bool
+	Gone         []bool
+	Aside        []bool
 	Retries      []time.Duration
 	Locked       []uuid.UUID
 }
@@ -457,10 +482,12 @@ type PlaceStoreRow struct {
 	WasMet        bool
 	OldPhase      string
 	ConfigChanged bool
+	StateChanged  bool
 }
 
 // Stores outcomes under their fences, where the deployment is locked by the caller. An outcome claimed before the last change
-// of intent says what was seen and settles nothing. What could not be learned overwrites nothing that is known. A retry below zero is none.
+// of intent says what was seen and settles nothing. What could not be learned overwrites nothing that is known. What is gone and
+// still wished so is not stored: its row is to go. A retry below zero is none.
 func (q *Queries) PlaceStore(ctx context.Context, db DBTX, arg *PlaceStoreParams) ([]*PlaceStoreRow, error) {
 	rows, err := db.Query(ctx, placeStore,
 		arg.Grace,
@@ -476,6 +503,8 @@ func (q *Queries) PlaceStore(ctx context.Context, db DBTX, arg *PlaceStoreParams
 		arg.Failed,
 		arg.GivenUp,
 		arg.Waits,
+		arg.Gone,
+		arg.Aside,
 		arg.Retries,
 		arg.Locked,
 	)
@@ -501,6 +530,7 @@ func (q *Queries) PlaceStore(ctx context.Context, db DBTX, arg *PlaceStoreParams
 			&i.WasMet,
 			&i.OldPhase,
 			&i.ConfigChanged,
+			&i.StateChanged,
 		); err != nil {
 			return nil, err
 		}
@@ -515,10 +545,11 @@ func (q *Queries) PlaceStore(ctx context.Context, db DBTX, arg *PlaceStoreParams
 const placeStrand = `-- name: PlaceStrand :many
 UPDATE berth.provisioner_resources p
 SET deployment_id = CASE WHEN p.desired_phase = 'absent' THEN NULL ELSE p.deployment_id END,
-    reason = 'ProvisionerMissing', message = $1, claimed_generation = p.generation,
+    reason = 'ProvisionerMissing', message = $1, claimed_generation = p.generation, fence = NULL, leased_by = NULL, leased_until = NULL,
     retry_at = clock_timestamp() + $2::interval, updated_at = now()
 FROM berth.provisioners v
-WHERE p.id = $3 AND p.provisioner = $4 AND p.fence IS NULL AND (p.deployment_id IS NULL OR p.deployment_id = ANY($5::uuid[]))
+WHERE p.id = $3 AND p.provisioner = $4 AND (p.fence IS NULL OR p.leased_until <= clock_timestamp())
+  AND (p.deployment_id IS NULL OR p.deployment_id = ANY($5::uuid[]))
   AND v.name = p.provisioner AND v.seen_at < clock_timestamp() - $6::interval
 RETURNING p.id, p.provisioner, p.desired_phase
 `
@@ -538,8 +569,8 @@ type PlaceStrandRow struct {
 	DesiredPhase string
 }
 
-// The deployment is locked by the caller. A place whose provisioner no live worker has: a delete is settled with a debt, everything else waits and says why. Nothing
-// that is held by a live run is touched.
+// The deployment is locked by the caller. A place whose provisioner no live worker has: a delete is settled with a debt, everything
+// else waits and says why. A lease that can still be good is left alone.
 func (q *Queries) PlaceStrand(ctx context.Context, db DBTX, arg *PlaceStrandParams) ([]*PlaceStrandRow, error) {
 	rows, err := db.Query(ctx, placeStrand,
 		arg.Message,
@@ -608,14 +639,46 @@ func (q *Queries) PlaceUnblocked(ctx context.Context, db DBTX, ids []uuid.UUID) 
 	return items, nil
 }
 
+const placeUnwoken = `-- name: PlaceUnwoken :many
+SELECT p.id FROM berth.provisioner_resources p
+WHERE p.id = ANY($1::uuid[]) AND p.provisioner = $2 AND p.claimed_generation = p.generation
+ORDER BY p.id
+`
+
+type PlaceUnwokenParams struct {
+	Ids         []uuid.UUID
+	Provisioner string
+}
+
+// What PlaceWake, earlier in the transaction, left out.
+func (q *Queries) PlaceUnwoken(ctx context.Context, db DBTX, arg *PlaceUnwokenParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, placeUnwoken, arg.Ids, arg.Provisioner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const placeWake = `-- name: PlaceWake :many
 WITH l AS (
     SELECT p.id, p.provisioner FROM berth.provisioner_resources p
     WHERE p.id = ANY($2::uuid[]) AND p.provisioner = $3 AND p.claimed_generation = p.generation
-    ORDER BY p.id FOR NO KEY UPDATE
+    ORDER BY p.id FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE berth.provisioner_resources p
-SET generation = p.generation + 1, retry_at = least(p.retry_at, clock_timestamp() + $1::interval)
+SET generation = p.generation + 1, retry_at = least(p.retry_at, clock_timestamp() + $1::interval), updated_at = now()
 FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
 RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled
 `
@@ -634,7 +697,8 @@ type PlaceWakeRow struct {
 	Settled      bool
 }
 
-// A generation more, unless one is waiting to be claimed.
+// A generation more, unless one is waiting to be claimed. The dispatcher's patience begins anew. What someone holds is left out;
+// see PlaceUnwoken.
 func (q *Queries) PlaceWake(ctx context.Context, db DBTX, arg *PlaceWakeParams) ([]*PlaceWakeRow, error) {
 	rows, err := db.Query(ctx, placeWake, arg.Grace, arg.Ids, arg.Provisioner)
 	if err != nil {

@@ -210,11 +210,15 @@ func (c *cluster) urlOf(name string) (string, error) {
 	if c.server != nil {
 		return c.server.URL(name), nil
 	}
-	head, query, _ := strings.Cut(c.url, "?")
+	head, query, hasQuery := strings.Cut(c.url, "?")
 	i := strings.Index(head, "://")
 	if i < 0 {
 		return "", fmt.Errorf("%s has to be a URL, postgres://user@host/database", EnvURL)
 	}
 	address, _, _ := strings.Cut(head[i+3:], "/")
-	return head[:i+3] + address + "/" + name + "?" + query, nil
+	url := head[:i+3] + address + "/" + name
+	if hasQuery {
+		url += "?" + query
+	}
+	return url, nil
 }

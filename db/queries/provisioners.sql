@@ -37,12 +37,9 @@ JOIN berth.provisioners p ON p.name = n.name AND p.type <> n.type
 ORDER BY p.name;
 
 -- name: ProvisionerSeen :exec
-WITH l AS (
-    SELECT p.name FROM berth.provisioners p
-    WHERE p.name = ANY(@names::text[]) AND p.seen_at < clock_timestamp() - @older::interval
-    ORDER BY p.name FOR NO KEY UPDATE
-)
-UPDATE berth.provisioners p SET seen_at = clock_timestamp() FROM l WHERE p.name = l.name;
+UPDATE berth.provisioners SET seen_at = clock_timestamp()
+WHERE name IN (SELECT l.name FROM berth.provisioners l WHERE l.name = ANY(@names::text[]) AND l.seen_at < clock_timestamp() - @older::interval
+    ORDER BY l.name FOR NO KEY UPDATE SKIP LOCKED);
 
 -- name: ProvisionerDefaultClear :exec
 UPDATE berth.provisioners SET is_default = false WHERE is_default AND name <> @name;

@@ -3,33 +3,43 @@
 -- name: PlaceClaim :many
 -- One answer a place at most; see berth.claim. In the order given, each in statements of its own.
 SELECT c.held::boolean AS held, c.taken_over, n.id::uuid AS id, n.provisioner::text AS provisioner, c.deployment_id, c.type, c.name, c.desired_phase, c.phase, c.args, c.state, c.config,
-    n.fence::uuid AS fence, c.failures, c.lost, c.claimed_generation
+    n.fence::uuid AS fence, c.failures, c.lost, coalesce(c.deadline_at <= clock_timestamp(), false)::boolean AS overdue
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@provisioners::text[]) AS provisioner, unnest(@fences::uuid[]) AS fence) AS n
 CROSS JOIN LATERAL berth.claim(n.id, n.provisioner, n.fence, @worker, @lease, @alive, @take_over, @spread) c;
 
 -- name: PlaceGiveBack :many
--- Ends leases by the fences that they chose, and has the places driven anew. Nothing is counted.
+-- Ends leases by the fences that they chose, and has the places driven anew. Nothing is counted; a state is kept if one is given.
+WITH o AS (
+    SELECT unnest(@ids::uuid[]) AS id, unnest(@fences::uuid[]) AS fence, unnest(@states::jsonb[]) AS state
+), l AS (
+    SELECT p.id, p.provisioner, o.state FROM berth.provisioner_resources p
+    JOIN o ON o.id = p.id AND o.fence = p.fence
+    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p SKIP LOCKED
+)
 UPDATE berth.provisioner_resources p
-SET fence = NULL, leased_by = NULL, leased_until = NULL, generation = p.claimed_generation + 1, retry_at = clock_timestamp() + @grace::interval
-WHERE p.id = ANY(@ids::uuid[]) AND p.fence = ANY(@fences::uuid[])
+SET fence = NULL, leased_by = NULL, leased_until = NULL, generation = p.claimed_generation + 1, retry_at = clock_timestamp() + @grace::interval,
+    state = coalesce(l.state, p.state)
+FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
 RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled;
 
 -- name: PlaceStore :many
 -- Stores outcomes under their fences, where the deployment is locked by the caller. An outcome claimed before the last change
--- of intent says what was seen and settles nothing. What could not be learned overwrites nothing that is known. A retry below zero is none.
+-- of intent says what was seen and settles nothing. What could not be learned overwrites nothing that is known. What is gone and
+-- still wished so is not stored: its row is to go. A retry below zero is none.
 WITH o AS (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@provisioners::text[]) AS provisioner, unnest(@fences::uuid[]) AS fence,
         unnest(@phases::text[]) AS phase, unnest(@reasons::text[]) AS reason, unnest(@messages::text[]) AS message,
         unnest(@states::jsonb[]) AS state, unnest(@configs::jsonb[]) AS config,
         unnest(@met::boolean[]) AS met, unnest(@failed::boolean[]) AS failed, unnest(@given_up::boolean[]) AS given_up,
-        unnest(@waits::boolean[]) AS waits, unnest(@retries::interval[]) AS retry
+        unnest(@waits::boolean[]) AS waits, unnest(@gone::boolean[]) AS gone, unnest(@aside::boolean[]) AS aside, unnest(@retries::interval[]) AS retry
 ), l AS (
-    SELECT p.id, p.provisioner, p.phase AS old_phase, p.config AS old_config, v.timeout,
+    SELECT p.id, p.provisioner, p.phase AS old_phase, p.state AS old_state, p.config AS old_config, v.timeout,
         p.claimed_generation >= p.intent_generation AS current, p.observed_generation >= p.intent_generation AS was_met
     FROM berth.provisioner_resources p
     JOIN o ON o.id = p.id AND o.provisioner = p.provisioner AND o.fence = p.fence
     JOIN berth.provisioners v ON v.name = p.provisioner
-    WHERE p.deployment_id IS NULL OR p.deployment_id = ANY(@locked::uuid[])
+    WHERE (p.deployment_id IS NULL OR p.deployment_id = ANY(@locked::uuid[]))
+      AND (NOT o.gone OR p.desired_phase <> 'absent' OR p.claimed_generation < p.intent_generation)
     ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p SKIP LOCKED
 )
 UPDATE berth.provisioner_resources p
@@ -45,13 +55,13 @@ SET phase = CASE WHEN o.phase = 'unknown' THEN p.phase ELSE o.phase END,
         WHEN o.met OR o.waits OR p.desired_phase <> 'ready' THEN NULL
         ELSE coalesce(p.deadline_at, clock_timestamp() + l.timeout) END,
     retry_at = CASE WHEN p.generation > p.claimed_generation THEN clock_timestamp() + @grace::interval WHEN o.retry >= interval '0' THEN clock_timestamp() + o.retry END,
-    lost = CASE WHEN o.reason = 'WorkerLost' THEN p.lost ELSE 0 END,
+    lost = CASE WHEN o.aside THEN p.lost ELSE 0 END,
     fence = NULL, leased_by = NULL, leased_until = NULL, updated_at = now()
 FROM o JOIN l ON l.id = o.id AND l.provisioner = o.provisioner
 WHERE p.id = o.id AND p.provisioner = o.provisioner AND p.fence = o.fence
 RETURNING o.fence::uuid AS fence, p.id, p.provisioner, p.deployment_id, p.type, p.desired_phase, p.phase, p.config,
     (p.generation > p.claimed_generation)::boolean AS moved, l.current::boolean AS current, (l.current AND o.met)::boolean AS met, l.was_met::boolean AS was_met,
-    l.old_phase, (l.old_config IS DISTINCT FROM p.config)::boolean AS config_changed;
+    l.old_phase, (l.old_config IS DISTINCT FROM p.config)::boolean AS config_changed, (l.old_state IS DISTINCT FROM p.state)::boolean AS state_changed;
 
 -- name: PlaceDrop :many
 -- Lets go of the rows of what is confirmed gone and still wished so, and leaves the proof that it was ours.
@@ -83,16 +93,23 @@ WHERE p.id = ANY(@ids::uuid[]) AND p.desired_phase <> 'absent' AND p.claimed_gen
 ORDER BY p.id, p.provisioner;
 
 -- name: PlaceWake :many
--- A generation more, unless one is waiting to be claimed.
+-- A generation more, unless one is waiting to be claimed. The dispatcher's patience begins anew. What someone holds is left out;
+-- see PlaceUnwoken.
 WITH l AS (
     SELECT p.id, p.provisioner FROM berth.provisioner_resources p
     WHERE p.id = ANY(@ids::uuid[]) AND p.provisioner = @provisioner AND p.claimed_generation = p.generation
-    ORDER BY p.id FOR NO KEY UPDATE
+    ORDER BY p.id FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE berth.provisioner_resources p
-SET generation = p.generation + 1, retry_at = least(p.retry_at, clock_timestamp() + @grace::interval)
+SET generation = p.generation + 1, retry_at = least(p.retry_at, clock_timestamp() + @grace::interval), updated_at = now()
 FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
 RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled;
+
+-- name: PlaceUnwoken :many
+-- What PlaceWake, earlier in the transaction, left out.
+SELECT p.id FROM berth.provisioner_resources p
+WHERE p.id = ANY(@ids::uuid[]) AND p.provisioner = @provisioner AND p.claimed_generation = p.generation
+ORDER BY p.id;
 
 -- name: PlaceDispatch :many
 -- Wakes what is due and held by nobody alive. Patience grows with the time since the last outcome, so a backlog is not buried
@@ -113,20 +130,23 @@ FROM due WHERE p.id = due.id AND p.provisioner = due.provisioner
 RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled, due.missing::boolean AS missing;
 
 -- name: PlaceOverdue :many
--- Deployments of places whose deadline passed and whose state does not say so yet.
-SELECT DISTINCT d.id FROM berth.provisioner_resources p JOIN berth.deployments d ON d.id = p.deployment_id
-WHERE p.deadline_at <= clock_timestamp() AND d.desired_state = 'running' AND d.state <> 'errored'
-ORDER BY d.id LIMIT @most;
+-- Locks deployments of places whose deadline passed and whose state does not say so yet. What someone holds does not keep the rest
+-- from being found.
+SELECT d.id FROM berth.deployments d
+WHERE d.desired_state = 'running' AND d.state <> 'errored'
+  AND d.id IN (SELECT p.deployment_id FROM berth.provisioner_resources p WHERE p.deadline_at <= clock_timestamp())
+ORDER BY d.id LIMIT @most FOR NO KEY UPDATE OF d SKIP LOCKED;
 
 -- name: PlaceStrand :many
--- The deployment is locked by the caller. A place whose provisioner no live worker has: a delete is settled with a debt, everything else waits and says why. Nothing
--- that is held by a live run is touched.
+-- The deployment is locked by the caller. A place whose provisioner no live worker has: a delete is settled with a debt, everything
+-- else waits and says why. A lease that can still be good is left alone.
 UPDATE berth.provisioner_resources p
 SET deployment_id = CASE WHEN p.desired_phase = 'absent' THEN NULL ELSE p.deployment_id END,
-    reason = 'ProvisionerMissing', message = @message, claimed_generation = p.generation,
+    reason = 'ProvisionerMissing', message = @message, claimed_generation = p.generation, fence = NULL, leased_by = NULL, leased_until = NULL,
     retry_at = clock_timestamp() + @retry::interval, updated_at = now()
 FROM berth.provisioners v
-WHERE p.id = @id AND p.provisioner = @provisioner AND p.fence IS NULL AND (p.deployment_id IS NULL OR p.deployment_id = ANY(@locked::uuid[]))
+WHERE p.id = @id AND p.provisioner = @provisioner AND (p.fence IS NULL OR p.leased_until <= clock_timestamp())
+  AND (p.deployment_id IS NULL OR p.deployment_id = ANY(@locked::uuid[]))
   AND v.name = p.provisioner AND v.seen_at < clock_timestamp() - @missing_for::interval
 RETURNING p.id, p.provisioner, p.desired_phase;
 
@@ -134,7 +154,8 @@ RETURNING p.id, p.provisioner, p.desired_phase;
 SELECT deployment_id FROM berth.provisioner_resources WHERE id = @id AND provisioner = @provisioner;
 
 -- name: PlaceHopeless :many
--- What was given up at a provisioner: its configuration may have changed since.
+-- What was given up at a provisioner: its configuration may have changed since. What kills its workers is left to the dispatcher, or
+-- it would kill each as it starts.
 SELECT p.id FROM berth.provisioner_resources p
-WHERE p.provisioner = @provisioner AND p.given_up_at IS NOT NULL AND p.fence IS NULL
+WHERE p.provisioner = @provisioner AND p.given_up_at IS NOT NULL AND p.fence IS NULL AND p.lost < @max_lost::int
 ORDER BY p.id;
