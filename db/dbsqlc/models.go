@@ -134,6 +134,30 @@ type ProvisionerResource struct {
 	UpdatedAt          time.Time
 }
 
+type StaticRuntime struct {
+	Provisioner    string
+	Host           string
+	Url            string
+	Audience       string
+	DataDir        string
+	Slots          int32
+	Used           int32
+	FailedPings    int32
+	UnhealthySince *time.Time
+	CordonedAt     *time.Time
+	RemovedAt      *time.Time
+	Open           bool
+}
+
+type StaticSlot struct {
+	ResourceID  uuid.UUID
+	Provisioner string
+	Host        *string
+	Slots       int32
+	Wanted      int32
+	Ticket      *int64
+}
+
 type Worker struct {
 	ID           uuid.UUID
 	Version      string

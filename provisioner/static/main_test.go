@@ -1,0 +1,9 @@
+package static_test
+
+import (
+	"testing"
+
+	"berth/db/dbtest"
+)
+
+func TestMain(m *testing.M) { dbtest.Main(m) }
