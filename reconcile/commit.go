@@ -39,7 +39,9 @@ func (e *Engine) commitGroup(ctx context.Context, round []*outcome) {
 			o.result <- err
 		case !o.gone && coded(err, "22", "23514", "54"):
 			// The database can not hold what was returned. The next try stores that much.
-			o.refuse("what the provisioner returned can not be stored: " + err.Error())
+			var pg *pgconn.PgError
+			errors.As(err, &pg)
+			o.refuse("what the provisioner returned can not be stored: " + pg.Message)
 			o.result <- err
 		default:
 			o.result <- err
