@@ -84,11 +84,11 @@ func TestClaim(t *testing.T) {
 	}
 	held, taken, own := &answer{Held: true}, func(lost int) *answer { return &answer{TakenOver: true, Lost: lost} }, &answer{}
 	for name, c := range map[string]struct {
-		reason  string
-		prepare func(f *fleet, id, deployment uuid.UUID)
-		hold    func(f *fleet, id, deployment uuid.UUID) func()
+		reason   string
+		prepare  func(f *fleet, id, deployment uuid.UUID)
+		hold     func(f *fleet, id, deployment uuid.UUID) func()
 		cautious bool // may not judge others by their heartbeats
-		want    *answer
+		want     *answer
 	}{
 		"waiting": {"what one claims for", nil, nil, false, own},
 		"nothing to do": {"claimed, and no reason since", func(f *fleet, id, _ uuid.UUID) {
