@@ -62,7 +62,8 @@ type run struct {
 
 // round claims what there is to drive and stores the outcomes. It returns how many.
 func (e *engine) round(ctx context.Context) (int, error) {
-	rows, err := e.pool.Query(ctx, `WITH c AS (SELECT id, provisioner FROM berth.provisioner_resources WHERE claimed_generation < generation AND fence IS NULL
+	// A claim whose reply is lost to the end of ctx would stay claimed, with nobody to give it back.
+	rows, err := e.pool.Query(context.WithoutCancel(ctx), `WITH c AS (SELECT id, provisioner FROM berth.provisioner_resources WHERE claimed_generation < generation AND fence IS NULL
 			ORDER BY random() LIMIT 50 FOR NO KEY UPDATE SKIP LOCKED)
 		UPDATE berth.provisioner_resources p SET claimed_generation = generation, fence = gen_random_uuid(), leased_by = gen_random_uuid(),
 			leased_until = clock_timestamp() + interval '1 minute' FROM c WHERE p.id = c.id AND p.provisioner = c.provisioner
