@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,23 +22,33 @@ const actor = "cli"
 // app is what a command works with.
 type app struct {
 	*cli
+	lookupEnv      func(string) (string, bool)
 	stdout, stderr io.Writer
-	logger         *slog.Logger
 }
 
-func newApp(c *cli, lookupEnv func(string) (string, bool), stdout, stderr io.Writer) *app {
-	return &app{cli: c, stdout: stdout, stderr: stderr, logger: newLogger(stderr, c.LogLevel, lookupEnv)}
+// log is the logger of a command. What stands here is its level where none was asked for.
+func (a *app) log(level string) *slog.Logger {
+	return newLogger(a.stderr, cmp.Or(a.LogLevel, level), a.lookupEnv)
 }
 
 // say tells a person how things go.
 func (a *app) say(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }
 
-// open connects to the database that was named.
-func (a *app) open(ctx context.Context, o db.PoolOptions) (*pgxpool.Pool, error) {
+// url names the database.
+func (a *app) url() (string, error) {
 	if a.DatabaseURL == "" {
-		return nil, &usageError{"database: none is named: set DATABASE_URL or give --database-url (only dev and config check work without one)"}
+		return "", &usageError{"database: none is named: set DATABASE_URL or give --database-url (only dev and config check work without one)"}
 	}
-	return db.Open(ctx, a.DatabaseURL, o)
+	return a.DatabaseURL, nil
+}
+
+// open connects to the database that was named.
+func (a *app) open(ctx context.Context) (*pgxpool.Pool, error) {
+	url, err := a.url()
+	if err != nil {
+		return nil, err
+	}
+	return db.Open(ctx, url, db.PoolOptions{})
 }
 
 // admin is a database and the calls of an admin on it.
@@ -48,11 +59,11 @@ type admin struct {
 
 // admin opens the database for an admin's calls, if its schema is the one that this program knows. The caller closes the pool.
 func (a *app) admin(ctx context.Context) (*admin, error) {
-	client, err := lifecycle.NewClient(actor, a.logger)
+	client, err := lifecycle.NewClient(actor, a.log("warn"))
 	if err != nil {
 		return nil, err
 	}
-	pool, err := a.open(ctx, db.PoolOptions{})
+	pool, err := a.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +84,20 @@ func (a *app) reading(ctx context.Context, f func(*admin) error) error {
 	return f(ad)
 }
 
-// changing runs what changes something.
-func (a *app) changing(ctx context.Context, f func(*admin) error) error { return a.reading(ctx, f) }
+// changing is reading for what changes something: first it makes the configured provisioners known, where the environment names
+// them, so that they can be chosen before any worker has started.
+func (a *app) changing(ctx context.Context, f func(*admin) error) error {
+	known, err := a.envSet().lookIfSet()
+	if err != nil {
+		return err
+	}
+	return a.reading(ctx, func(ad *admin) error {
+		if err := ad.register(ctx, known); err != nil {
+			return err
+		}
+		return f(ad)
+	})
+}
 
 // tx runs f in a transaction of its own, again where the database let another one go first.
 func (ad *admin) tx(ctx context.Context, f func(pgx.Tx) error) error {

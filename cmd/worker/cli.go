@@ -20,8 +20,13 @@ Results go to stdout, everything else to stderr. Exit status: 0 done, 1 failed o
 // cli is the command line. A flag beats the environment, which beats a default.
 type cli struct {
 	DatabaseURL string `name:"database-url" placeholder:"URL" envvar:"DATABASE_URL" help:"The database, as postgres://user:password@host:5432/database."`
-	LogLevel    string `name:"log-level" placeholder:"LEVEL" envvar:"LOG_LEVEL" default:"info" enum:"debug,info,warn,error" help:"What is logged: debug, info, warn or error. Info if not given."`
+	LogLevel    string `name:"log-level" placeholder:"LEVEL" envvar:"LOG_LEVEL" default:"" enum:",debug,info,warn,error" help:"What is logged: debug, info, warn or error. For run info, else warn, if not given."`
 
+	Run    runCommand `cmd:"" help:"Take jobs until a signal ends it. A line ready on stdout says that it takes them."`
+	Dev    devCommand `cmd:"" help:"Show it at work: a private Postgres, stub runtimes, sample data, a worker."`
+	Config struct {
+		Check configCheck `cmd:"" help:"Check the configured provisioners and show them, secrets masked."`
+	} `cmd:"" help:"The configured provisioners."`
 	Migrate struct {
 		Up     migrateUp     `cmd:"" help:"Bring the schema to what this worker needs. May be repeated."`
 		Down   migrateDown   `cmd:"" help:"Drop all tables. Refused while there are deployments or resources."`
@@ -49,6 +54,11 @@ type cli struct {
 		Delete  deploymentDelete  `cmd:"" help:"Have a deployment go, its data included."`
 		Wait    deploymentWait    `cmd:"" help:"Wait until a deployment is in a state."`
 	} `cmd:"" help:"Deployments: running copies of projects."`
+	Provisioner struct {
+		List     provisionerList     `cmd:"" help:"List provisioners, with their hosts and the room there."`
+		Cordon   provisionerCordon   `cmd:"" help:"Let a host of a static pool take no new resources."`
+		Uncordon provisionerUncordon `cmd:"" help:"Let a host of a static pool take new resources again."`
+	} `cmd:"" help:"Provisioners: the backends that resources are at."`
 }
 
 // run does what the arguments ask for. Nothing of it touches the process: not its environment, its streams, or its exit.
@@ -73,17 +83,20 @@ func run(ctx context.Context, args []string, lookupEnv func(string) (string, boo
 	if err != nil {
 		return usage(err, args)
 	}
-	return cancelled(ctx, command.Run(newApp(&c, lookupEnv, stdout, stderr)))
+	return cancelled(ctx, command.Run(&app{&c, lookupEnv, stdout, stderr}))
 }
 
 // vars are the numbers that help shows.
 func vars() map[string]string {
-	return map[string]string{"wait_timeout": defaults.Timeout.String(), "page": strconv.Itoa(defaults.Page)}
+	return map[string]string{
+		"wait_timeout": defaults.Timeout.String(), "page": strconv.Itoa(defaults.Page), "max_workers": strconv.Itoa(defaults.MaxWorkers),
+		"demo_timeout": defaults.DemoTimeout.String(), "demo_size": strconv.Itoa(defaults.DemoSize),
+	}
 }
 
 // cancelled says of a command that a signal stopped just that, and not which of its steps noticed.
 func cancelled(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	if err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))) {
 		return errInterrupted
 	}
 	return err

@@ -42,7 +42,6 @@ func TestHelp(t *testing.T) {
 
 func TestWrongUse(t *testing.T) {
 	t.Parallel()
-	const someID = "0197b0e6-5c1a-7d2e-9f00-3a4b5c6d7e8f"
 	cases := map[string]struct {
 		reason string
 		args   []string

@@ -25,8 +25,8 @@ type deploymentList struct {
 
 var states = []string{lifecycle.Pending, lifecycle.Running, lifecycle.Updating, lifecycle.Stopping, lifecycle.Stopped, lifecycle.Deleting, lifecycle.Errored}
 
-// maxPage bounds what a listing holds in memory.
-const maxPage = 10000
+// maxPage is what lifecycle lists at most at a time.
+const maxPage = 1000
 
 // Validate refuses what would only give an empty listing.
 func (c *deploymentList) Validate() error {

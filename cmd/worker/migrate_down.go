@@ -12,7 +12,7 @@ type migrateDown struct {
 
 // Run drops all tables.
 func (c *migrateDown) Run(ctx context.Context, a *app) error {
-	pool, err := a.open(ctx, db.PoolOptions{})
+	pool, err := a.open(ctx)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ type version struct {
 
 // Run shows how far the schema is migrated. That it is not is no failure of this command.
 func (c *migrateStatus) Run(ctx context.Context, a *app) error {
-	pool, err := a.open(ctx, db.PoolOptions{})
+	pool, err := a.open(ctx)
 	if err != nil {
 		return err
 	}

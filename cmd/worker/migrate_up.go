@@ -4,18 +4,31 @@ import (
 	"context"
 
 	"berth/db"
+	"berth/lifecycle"
 )
 
-type migrateUp struct{}
+type migrateUp struct{ setFlags }
 
-// Run migrates the schema.
+// Run migrates the schema and makes the configured provisioners known, where there are any, so that an admin can enqueue before
+// the first worker starts.
 func (c *migrateUp) Run(ctx context.Context, a *app) error {
-	pool, err := a.open(ctx, db.PoolOptions{})
+	known, err := c.lookIfSet()
+	if err != nil {
+		return err
+	}
+	client, err := lifecycle.NewClient(actor, a.log("warn"))
+	if err != nil {
+		return err
+	}
+	pool, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
 	if err := db.Migrate(ctx, pool); err != nil {
+		return err
+	}
+	if err := (&admin{client, pool}).register(ctx, known); err != nil {
 		return err
 	}
 	v, err := db.Status(ctx, pool)

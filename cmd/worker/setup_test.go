@@ -22,9 +22,16 @@ import (
 	"berth/provisioner"
 )
 
+// someID is the id of a deployment.
+const someID = "0197b0e6-5c1a-7d2e-9f00-3a4b5c6d7e8f"
+
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asMain) != "" {
+		main()
+		return
+	}
 	_ = os.Unsetenv("COLUMNS") // help is as wide as it says
 	dbtest.Main(m)
 }

@@ -85,7 +85,7 @@ func (ad *admin) await(ctx context.Context, id uuid.UUID, state string, most tim
 		last = d
 		select {
 		case <-ctx.Done():
-			return last, context.Cause(ctx)
+			return last, ctx.Err()
 		case <-deadline.C:
 			return last, fmt.Errorf("deployment %s: after %v it is still %s%s: see worker deployment show", id, most, d.State, because(d))
 		case <-tick.C:

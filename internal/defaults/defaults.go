@@ -81,7 +81,12 @@ const (
 
 // The command line.
 const (
-	WaitPoll = 200 * time.Millisecond // how often a command that waits looks
-	Page     = 100                    // deployments of a listing
-	TxTries  = 5                      // of a command's transaction, where the database lets another one go first
+	WaitPoll    = 200 * time.Millisecond // how often a command that waits looks
+	Page        = 100                    // deployments of a listing
+	TxTries     = 5                      // of a command's transaction, where the database lets another one go first
+	DemoPoll    = 50 * time.Millisecond  // how often dev looks until all run
+	DemoFollow  = 500 * time.Millisecond // and afterwards
+	DemoTimeout = 2 * time.Minute        // for all to run, with --once
+	DemoSize    = 5                      // deployments of dev
+	DemoMost    = 1000                   // deployments of dev at most
 )

@@ -1,0 +1,20 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+type configCheck struct{ setFlags }
+
+// Run checks the set. It connects to nothing. Everything that is wrong is told in one go.
+func (c *configCheck) Run(_ context.Context, a *app) error {
+	s, err := c.parse(nil)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(a.stdout, "%s\n", s.Masked()); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
+	return s.Close()
+}

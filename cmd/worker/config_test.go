@@ -1,0 +1,90 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"berth/provisioner/set"
+)
+
+// poolSet is a set of one pool, as a person writes it.
+const poolSet = `{
+  // the only one
+  "static-example": {
+    "type": "static",
+    "spec": {"runtimes": [
+      {"host": "http://10.0.0.1:8081", "slots": 50, "data_dir": "/mnt/data", "audience_url": "http://10.0.0.1:8081"},
+    ]},
+  },
+}`
+
+func configuredWith(text, name string) map[string]string {
+	return map[string]string{set.EnvSet: text, set.EnvDefault: name}
+}
+
+func TestConfigCheck(t *testing.T) {
+	t.Parallel()
+	r := worker(t.Context(), configuredWith(poolSet, "static-example"), "config", "check")
+	require.Zero(t, r.status, r.stderr)
+	require.Empty(t, r.stderr)
+	shown := decode[map[string]struct {
+		Type string
+		Spec map[string]any
+	}](t, r.stdout)
+	require.Equal(t, "static", shown["static-example"].Type)
+	require.Len(t, shown["static-example"].Spec["runtimes"], 1)
+
+	byFlag := worker(t.Context(), configuredWith("nonsense", "nobody"), "config", "check", "--provisioner-set", poolSet, "--default-provisioner", "static-example")
+	require.Equal(t, r, byFlag, "a flag beats the environment")
+
+	r = worker(t.Context(), nil, "config", "check")
+	require.Equal(t, exitRefused, r.status)
+	require.Contains(t, r.stderr, set.EnvSet)
+	require.Contains(t, r.stderr, set.EnvDefault)
+	require.Empty(t, r.stdout)
+}
+
+// Every fault of a file is told in one report, each with its place.
+func TestConfigFaults(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(filepath.Join("testdata", "faults.json"))
+	require.NoError(t, err)
+	r := worker(t.Context(), configuredWith(string(raw), "s"), "config", "check")
+	require.Equal(t, exitRefused, r.status)
+	require.Empty(t, r.stdout)
+	for line := range strings.Lines(r.stderr) {
+		require.True(t, strings.HasPrefix(line, "worker: "), line)
+	}
+	golden(t, "config_faults.txt", r.stderr)
+	for key, host := range map[string]string{"2.0": "a", "1e1": "b", `"2"`: "c", "99999999999999999999": "d", "-1": "g", "2.5": "i", "null": "j"} {
+		require.Contains(t, r.stderr, key, "the slots of host %s", host)
+	}
+}
+
+// A worker, and every command that would register what is configured, refuses faults before it connects to anything.
+func TestFaultsBeforeConnecting(t *testing.T) {
+	t.Parallel()
+	env := configuredWith(`{"a": {"type": "static", "spec": {"runtimes": [{"host": "x", "slots": 0}]}}}`, "b")
+	env["DATABASE_URL"] = "postgres://u@127.0.0.1:1/nowhere"
+	for _, command := range []string{"run", "migrate up", "org create acme"} {
+		r := worker(t.Context(), env, strings.Fields(command)...)
+		require.Equal(t, exitRefused, r.status, "%s: %s", command, r.stderr)
+		require.Contains(t, r.stderr, "slots")
+	}
+}
+
+func TestConfigSecret(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2"
+	text, err := json.Marshal(map[string]any{"static-example": map[string]any{"type": "static", "spec": map[string]any{
+		"token": secret, "runtimes": []any{map[string]any{"host": "http://user:" + secret + "@10.0.0.1", "slots": 1}}}}})
+	require.NoError(t, err)
+	r := worker(t.Context(), configuredWith(string(text), "static-example"), "config", "check")
+	require.Equal(t, exitRefused, r.status)
+	require.NotContains(t, r.stdout+r.stderr, secret)
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"berth/db/dbsqlc"
+	"berth/db/dbstatic"
+	"berth/internal/terminal"
+	"berth/provisioner/static"
+)
+
+type provisionerList struct{ output }
+
+// listed is one provisioner, as it is shown. What has no meaning for its type is null.
+type listed struct {
+	Name             string  `json:"name"`
+	Type             string  `json:"type"`
+	Status           string  `json:"status"`
+	Default          bool    `json:"default"`
+	Resources        int64   `json:"resources"`
+	SlotsTotal       *int    `json:"slots_total"`
+	SlotsUsed        *int    `json:"slots_used"`
+	LargestPlaceable *int    `json:"largest_placeable"`
+	Hosts            *[]host `json:"hosts"`
+}
+
+type host struct {
+	Host     string `json:"host"`
+	Slots    int    `json:"slots"`
+	Used     int    `json:"used"`
+	Cordoned bool   `json:"cordoned"`
+	Healthy  bool   `json:"healthy"`
+	Removed  bool   `json:"removed"` // from the configuration: keeps what it has, takes no more
+}
+
+// Run lists what the database knows, so it works where nothing is configured.
+func (c *provisionerList) Run(ctx context.Context, a *app) error {
+	return a.reading(ctx, func(ad *admin) error {
+		all, err := ad.listed(ctx)
+		if err != nil {
+			return err
+		}
+		return c.write(a.stdout, all, func() io.WriterTo { return provisionerTables(all) })
+	})
+}
+
+// listed puts together what is known of the provisioners.
+func (ad *admin) listed(ctx context.Context) ([]listed, error) {
+	known, err := ad.Provisioners(ctx, ad.pool)
+	if err != nil {
+		return nil, err
+	}
+	places, err := dbsqlc.New().ProvisionerPlaces(ctx, ad.pool)
+	if err != nil {
+		return nil, fmt.Errorf("count resources: %w", err)
+	}
+	count := map[string]int64{}
+	for _, p := range places {
+		count[p.Provisioner] = p.Places
+	}
+	all := make([]listed, len(known))
+	for i, k := range known {
+		all[i] = listed{Name: k.Name, Type: k.Type, Status: "ok", Default: k.Default, Resources: count[k.Name]}
+		if k.Missing {
+			all[i].Status = "missing"
+		}
+		if k.Type != static.Type {
+			continue
+		}
+		runtimes, err := dbstatic.New(ad.pool).Runtimes(ctx, static.Pool{Name: k.Name})
+		if err != nil {
+			return nil, fmt.Errorf("list hosts: %w", err)
+		}
+		all[i].room(runtimes)
+	}
+	return all, nil
+}
+
+// room fills in what is known of the hosts of a pool. One that left the configuration counts no more.
+func (l *listed) room(runtimes []static.Runtime) {
+	hosts := make([]host, len(runtimes))
+	var total, used, largest int
+	for i, r := range runtimes {
+		h := host{r.URL, r.Slots, r.Used, r.Cordoned, r.UnhealthySince.IsZero(), r.Removed}
+		hosts[i] = h
+		if h.Removed {
+			continue
+		}
+		total, used = total+h.Slots, used+h.Used
+		if h.Healthy && !h.Cordoned {
+			largest = max(largest, h.Slots-h.Used)
+		}
+	}
+	l.SlotsTotal, l.SlotsUsed, l.LargestPlaceable, l.Hosts = &total, &used, &largest, &hosts
+}
+
+func provisionerTables(all []listed) io.WriterTo {
+	t := terminal.NewTable(terminal.Column{Head: "NAME", Least: 12}, terminal.Column{Head: "TYPE", Least: 6}, terminal.Column{Head: "STATUS"}, terminal.Column{Head: "DEFAULT"},
+		terminal.Column{Head: "RESOURCES", Right: true}, terminal.Column{Head: "SLOTS", Right: true}, terminal.Column{Head: "USED", Right: true}, terminal.Column{Head: "LARGEST FREE", Right: true})
+	hosts := terminal.NewTable(terminal.Column{Head: "HOST", Least: 20}, terminal.Column{Head: "PROVISIONER", Least: 12},
+		terminal.Column{Head: "SLOTS", Right: true}, terminal.Column{Head: "USED", Right: true}, terminal.Column{Head: "STANDING"})
+	any := false
+	for _, l := range all {
+		isDefault := ""
+		if l.Default {
+			isDefault = "default"
+		}
+		t.Row(l.Name, l.Type, l.Status, isDefault, strconv.FormatInt(l.Resources, 10), number(l.SlotsTotal), number(l.SlotsUsed), number(l.LargestPlaceable))
+		if l.Hosts == nil {
+			continue
+		}
+		for _, h := range *l.Hosts {
+			any = true
+			hosts.Row(h.Host, l.Name, strconv.Itoa(h.Slots), strconv.Itoa(h.Used), h.standing())
+		}
+	}
+	if !any {
+		return t
+	}
+	return several{t, text("\n"), hosts}
+}
+
+// standing says why a host takes no new resources, or that it does.
+func (h host) standing() string {
+	switch {
+	case h.Removed:
+		return "removed"
+	case h.Cordoned && !h.Healthy:
+		return "cordoned, unhealthy"
+	case h.Cordoned:
+		return "cordoned"
+	case !h.Healthy:
+		return "unhealthy"
+	case h.Used >= h.Slots:
+		return "full"
+	}
+	return "open"
+}
+
+func number(n *int) string {
+	if n == nil {
+		return ""
+	}
+	return strconv.Itoa(*n)
+}

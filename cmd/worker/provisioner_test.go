@@ -1,0 +1,88 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// hosts makes the rows that a worker with a pool of these hosts would.
+func (b *testBundle) hosts(provisioner string, hosts ...string) {
+	b.t.Helper()
+	for _, h := range hosts {
+		b.exec("INSERT INTO berth.static_runtimes (provisioner, host, url, audience, data_dir, slots) VALUES ($1, $2, $2, $2, '/mnt/data', 10)", provisioner, h)
+	}
+}
+
+func TestProvisionerList(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	require.Equal(t, "[]\n", b.ok("provisioner", "list", "-o", "json"))
+	b.provisioner("static-eu", "static-us")
+	b.exec("INSERT INTO berth.provisioners (name, type, supports, timeout) VALUES ('k8s-a', 'kubernetes', '{runtime}', '5 minutes')")
+	b.hosts("static-eu", "http://10.0.0.1:8081", "http://10.0.0.2:8081", "http://10.0.0.3:8081", "http://10.0.0.4:8081")
+	b.exec("UPDATE berth.static_runtimes SET unhealthy_since = now() WHERE host = 'http://10.0.0.2:8081'")
+	b.exec("UPDATE berth.static_runtimes SET removed_at = now() WHERE host = 'http://10.0.0.4:8081'")
+	b.exec("UPDATE berth.provisioners SET seen_at = now() - interval '11 minutes' WHERE name = 'static-us'")
+	b.ok("provisioner", "cordon", "static-eu", "http://10.0.0.3:8081")
+
+	all := decode[[]map[string]any](t, b.ok("provisioner", "list", "-o", "json"))
+	require.Len(t, all, 3)
+	for _, l := range all {
+		require.ElementsMatch(t, []string{"name", "type", "status", "default", "resources", "slots_total", "slots_used", "largest_placeable", "hosts"}, keys(l))
+	}
+	require.Equal(t, "k8s-a", all[0]["name"])
+	for _, k := range []string{"slots_total", "slots_used", "largest_placeable", "hosts"} {
+		require.Nil(t, all[0][k], "%s has no meaning there", k)
+	}
+	require.Equal(t, "ok", all[1]["status"])
+	require.EqualValues(t, 30, all[1]["slots_total"], "what left the configuration counts no more")
+	require.EqualValues(t, 10, all[1]["largest_placeable"])
+	require.Len(t, all[1]["hosts"], 3)
+	require.Equal(t, "missing", all[2]["status"])
+	require.Equal(t, []any{}, all[2]["hosts"], "empty, not null")
+	golden(t, "provisioner_list.txt", b.ok("provisioner", "list"))
+}
+
+func TestCordon(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.provisioner("static-eu")
+	b.exec("INSERT INTO berth.provisioners (name, type, supports, timeout) VALUES ('k8s-a', 'kubernetes', '{runtime}', '5 minutes')")
+	b.hosts("static-eu", "http://10.0.0.1:8081")
+	cordoned := func() bool {
+		t.Helper()
+		all := decode[[]listed](t, b.ok("provisioner", "list", "-o", "json"))
+		return (*all[1].Hosts)[0].Cordoned
+	}
+	for range 2 { // it may be repeated
+		b.ok("provisioner", "cordon", "static-eu", "http://10.0.0.1:8081")
+		require.True(t, cordoned())
+	}
+	for range 2 {
+		b.ok("provisioner", "uncordon", "static-eu", "HTTP://10.0.0.1:8081/")
+		require.False(t, cordoned(), "a host is found however it is written")
+	}
+	require.Contains(t, b.refused(exitRefused, "provisioner", "cordon", "static-eu", "http://10.0.0.9"), "http://10.0.0.1:8081")
+	require.Contains(t, b.refused(exitRefused, "provisioner", "cordon", "nobody", "http://10.0.0.1:8081"), `"nobody"`)
+	require.Contains(t, b.refused(exitRefused, "provisioner", "cordon", "k8s-a", "http://10.0.0.1:8081"), "has no hosts")
+}
+
+// Who waits for a cordoned host is served soon after it is uncordoned, and told what it waits for until then.
+func TestUncordonServes(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.open()
+	b := setup(t).with(pool(t, 4, g.URL))
+	b.ok("org", "create", "acme")
+	b.ok("project", "create", "acme/web")
+	p := start(t, b.env, "run")
+	p.line(p.stdout, "ready")
+	b.ok("provisioner", "cordon", "static-example", g.URL)
+	r := b.worker("deployment", "create", "acme/web", "--id", someID, "--wait", "1s")
+	require.Equal(t, exitFailed, r.status)
+	require.Contains(t, r.stderr, "NoCapacity")
+	require.Contains(t, r.stderr, "cordoned")
+	b.ok("provisioner", "uncordon", "static-example", g.URL)
+	b.ok("deployment", "wait", someID, "--for", "running", "--timeout", patience.String())
+}

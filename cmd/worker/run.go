@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+type runCommand struct {
+	setFlags
+	MaxWorkers int `name:"max-workers" placeholder:"N" default:"${max_workers}" help:"How many jobs of each provisioner are worked at once. ${max_workers} if not given."`
+}
+
+// maxMaxWorkers is River's own bound.
+const maxMaxWorkers = 10000
+
+// Validate refuses what would take no jobs.
+func (c *runCommand) Validate() error {
+	if c.MaxWorkers < 1 || c.MaxWorkers > maxMaxWorkers {
+		return fmt.Errorf("--max-workers: %d is out of range: use 1 to %d", c.MaxWorkers, maxMaxWorkers)
+	}
+	return nil
+}
+
+// Run takes jobs until a signal ends it. "ready" on stdout says that it takes them.
+func (c *runCommand) Run(ctx context.Context, a *app) error {
+	if _, err := c.look(); err != nil { // before anything is connected
+		return err
+	}
+	url, err := a.url()
+	if err != nil {
+		return err
+	}
+	logger := a.log("info")
+	w, err := work(ctx, url, c.setFlags, workOptions{maxWorkers: c.MaxWorkers}, logger)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(a.stdout, "ready")
+	<-ctx.Done()
+	logger.Info("stopping: no more jobs are taken")
+	if err := w.stop(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("stop: %w", err)
+	}
+	logger.Info("stopped")
+	return nil
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"berth/db"
+	"berth/internal/defaults"
+	"berth/jobs"
+	"berth/lifecycle"
+	"berth/provisioner"
+	"berth/reconcile"
+)
+
+// working is a process that takes jobs: the engine, the client of the queue, and what they stand on.
+type working struct {
+	engine  *reconcile.Engine
+	queue   interface{ Stop(context.Context) error }
+	logger  *slog.Logger
+	closers []func() error
+}
+
+// workOptions say how a process takes jobs.
+type workOptions struct {
+	maxWorkers  int
+	keepDefault bool // leave the default provisioner as it is, where there is one
+}
+
+// work starts a process that takes jobs of the configured provisioners. It refuses a schema that is not the one it knows, and a
+// provisioner whose type changed. Nothing of it is left running after an error.
+func work(ctx context.Context, url string, f setFlags, o workOptions, logger *slog.Logger) (_ *working, err error) {
+	w := &working{logger: logger}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.stop(context.WithoutCancel(ctx)))
+		}
+	}()
+	pool, err := w.open(ctx, url, db.PoolOptions{MaxConns: defaults.EnginePool, Worker: true, Name: "berth worker"})
+	if err != nil {
+		return nil, err
+	}
+	if err := db.RequireCurrent(ctx, pool); err != nil {
+		return nil, err
+	}
+	queuePool, err := w.open(ctx, url, db.PoolOptions{MaxConns: defaults.QueuePool, Name: "berth queue"})
+	if err != nil {
+		return nil, err
+	}
+	set, err := f.parse(pool)
+	if err != nil {
+		return nil, err
+	}
+	w.closers = append(w.closers, set.Close)
+	client, err := lifecycle.NewClient("worker", logger)
+	if err != nil {
+		return nil, err
+	}
+	if err := (&admin{client, pool}).announce(ctx, known(set), o.keepDefault); err != nil {
+		return nil, err
+	}
+	named := map[string]provisioner.Provisioner{}
+	for _, e := range set.All() {
+		named[e.Name] = e.Provisioner
+	}
+	w.engine = reconcile.New(reconcile.Config{Pool: pool, Lifecycle: client, Provisioners: named, Logger: logger, Version: programVersion()})
+	if err := w.engine.Start(ctx); err != nil {
+		return nil, err
+	}
+	queue, err := jobs.NewClient(queuePool, jobs.Config{
+		Provisioners: set.Names(), MaxWorkers: o.maxWorkers, Driver: w.engine, Logger: logger, ID: uuid.NewString(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := queue.Start(context.WithoutCancel(ctx)); err != nil { // it is stopped by Stop, softly
+		return nil, err
+	}
+	w.queue = queue
+	return w, nil
+}
+
+// announce says which provisioners this process works, and which is the default.
+func (ad *admin) announce(ctx context.Context, r registered, keepDefault bool) error {
+	return ad.tx(ctx, func(tx pgx.Tx) error {
+		if keepDefault {
+			if err := ad.RegisterProvisioners(ctx, tx, r.all, r.defaultName); err != nil {
+				return err
+			}
+			r.defaultName = ""
+		}
+		return ad.AnnounceProvisioners(ctx, tx, r.all, r.defaultName)
+	})
+}
+
+func (w *working) open(ctx context.Context, url string, o db.PoolOptions) (*pgxpool.Pool, error) {
+	pool, err := db.Open(ctx, url, o)
+	if err == nil {
+		w.closers = append(w.closers, func() error { pool.Close(); return nil })
+	}
+	return pool, err
+}
+
+// stop takes no more jobs, lets running steps finish within defaults.ShutdownSoft, cancels what is left, and gives the leases
+// back. It may be called when only a part has started.
+func (w *working) stop(ctx context.Context) error {
+	var errs []error
+	if w.queue != nil {
+		stopping, cancel := context.WithTimeoutCause(ctx, defaults.ShutdownSoft+defaults.ShutdownHard, errors.New("running steps did not end in time"))
+		errs = append(errs, w.queue.Stop(stopping))
+		cancel()
+	}
+	if w.engine != nil {
+		stopping, cancel := context.WithTimeoutCause(ctx, defaults.ShutdownHard, errors.New("outcomes could not be stored in time"))
+		errs = append(errs, w.engine.Stop(stopping))
+		cancel()
+	}
+	for _, c := range slices.Backward(w.closers) {
+		errs = append(errs, c())
+	}
+	return errors.Join(errs...)
+}
