@@ -63,7 +63,8 @@ func closeRuntimes(all []*stub.Runtime) error {
 	return errors.Join(errs...)
 }
 
-// usedPorts are those of the pool's hosts that hold something.
+// usedPorts are those of the pool's hosts that hold something. A pool of that name which is none of ours is left alone: with our
+// runtimes in it, its own would take nothing any more.
 func usedPorts(ctx context.Context, pool *pgxpool.Pool) ([]int, error) {
 	rows, err := dbstatic.New(pool).Runtimes(ctx, static.Pool{Name: demoPoolName})
 	if err != nil {
@@ -72,10 +73,10 @@ func usedPorts(ctx context.Context, pool *pgxpool.Pool) ([]int, error) {
 	var ports []int
 	for _, r := range rows {
 		u, err := url.Parse(r.URL)
-		if err != nil || u.Hostname() != "127.0.0.1" || r.Used == 0 {
-			continue
+		if err != nil || u.Hostname() != "127.0.0.1" {
+			return nil, fmt.Errorf("dev: the database has a pool %q of other runtimes, such as %s: use a database without one", demoPoolName, r.URL)
 		}
-		if p, err := strconv.Atoi(u.Port()); err == nil {
+		if p, err := strconv.Atoi(u.Port()); err == nil && r.Used > 0 {
 			ports = append(ports, p)
 		}
 	}

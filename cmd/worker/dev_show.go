@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,12 +52,16 @@ func (s *show) look(ctx context.Context) (waiting []lifecycle.Deployment, err er
 		}
 		for _, d := range all {
 			byID[d.ID] = d
-			s.line(d)
 		}
 		if len(all) < maxPage {
 			break
 		}
 		page.After = all[len(all)-1].ID
+	}
+	for _, d := range slices.SortedFunc(maps.Values(byID), func(a, b lifecycle.Deployment) int {
+		return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), bytes.Compare(a.ID[:], b.ID[:]))
+	}) {
+		s.line(d)
 	}
 	for id := range s.seen {
 		if _, there := byID[id]; !there {
@@ -71,13 +79,16 @@ func (s *show) look(ctx context.Context) (waiting []lifecycle.Deployment, err er
 }
 
 func (s *show) line(d lifecycle.Deployment) {
+	before, known := s.seen[d.ID]
 	now := sight{state: d.State, at: time.Now()}
+	if d.State != before.state && !d.UpdatedAt.IsZero() {
+		now.at = d.UpdatedAt.Local() // when it happened, and not when it was seen
+	}
 	if d.State == lifecycle.Running {
 		now.more = d.RuntimeHost
 	} else {
 		now.more = terminal.Clean(strings.TrimPrefix(because(d), ": "))
 	}
-	before, known := s.seen[d.ID]
 	if now.state == before.state && now.more == before.more {
 		return
 	}
@@ -103,12 +114,11 @@ func (s *show) untilRunning(ctx context.Context, bounded bool) error {
 		if err != nil {
 			return err
 		}
-		took := time.Since(begun)
 		if len(waiting) == 0 {
-			fmt.Fprintf(s.w, "all %d deployments run after %v\n", len(s.ids), took.Round(time.Millisecond))
+			fmt.Fprintf(s.w, "all %d deployments run\n", len(s.ids))
 			return nil
 		}
-		if bounded && took > defaults.DemoTimeout {
+		if bounded && time.Since(begun) > defaults.DemoTimeout {
 			return late(waiting, len(s.ids))
 		}
 		select {

@@ -62,7 +62,17 @@ func TestDevAlone(t *testing.T) {
 	b.ok("dev", "--once", "--deployments", "1")
 }
 
-// Outside Ctrl-C it serves on, and shows what happens.
+// A pool of the same name that is somebody's is not taken over.
+func TestDevForeignPool(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.provisioner(demoPoolName)
+	b.hosts(demoPoolName, "http://10.0.0.1:8081")
+	require.Contains(t, b.refused(exitFailed, "dev", "--once"), "http://10.0.0.1:8081")
+	require.Zero(t, b.count("SELECT count(*) FROM berth.static_runtimes WHERE removed_at IS NOT NULL"))
+}
+
+// Until Ctrl-C it serves on, and shows what happens.
 func TestDevServes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -2,8 +2,11 @@ package main
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"berth/lifecycle"
 )
 
 // hosts makes the rows that a worker with a pool of these hosts would.
@@ -79,7 +82,11 @@ func TestUncordonServes(t *testing.T) {
 	p := start(t, b.env, "run")
 	p.line(p.stdout, "ready")
 	b.ok("provisioner", "cordon", "static-example", g.URL)
-	r := b.worker("deployment", "create", "acme/web", "--id", someID, "--wait", "1s")
+	b.ok("deployment", "create", "acme/web", "--id", someID)
+	require.Eventually(t, func() bool {
+		return decode[lifecycle.Deployment](t, b.ok("deployment", "show", someID, "-o", "json")).Reason == "NoCapacity"
+	}, patience, 20*time.Millisecond)
+	r := b.worker("deployment", "wait", someID, "--for", "running", "--timeout", "1ms")
 	require.Equal(t, exitFailed, r.status)
 	require.Contains(t, r.stderr, "NoCapacity")
 	require.Contains(t, r.stderr, "cordoned")

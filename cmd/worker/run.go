@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -32,6 +33,9 @@ func (c *runCommand) Run(ctx context.Context, a *app) error {
 	}
 	logger := a.log("info")
 	w, err := work(ctx, url, c.setFlags, workOptions{maxWorkers: c.MaxWorkers}, logger)
+	if errors.Is(cancelled(ctx, err), errInterrupted) {
+		return nil // it was told to stop before it had begun
+	}
 	if err != nil {
 		return err
 	}

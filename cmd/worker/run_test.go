@@ -229,6 +229,17 @@ func TestRunSecondSignal(t *testing.T) {
 	require.Equal(t, syscall.SIGTERM, status.Signal())
 }
 
+// Being told to stop is no failure, however early.
+func TestRunStopsBeforeItBegan(t *testing.T) {
+	t.Parallel()
+	b := setup(t).with(pool(t, 4, "http://127.0.0.1:1"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := worker(ctx, b.env, "run")
+	require.Zero(t, r.status, r.stderr)
+	require.Empty(t, r.stdout)
+}
+
 func TestRunRefuses(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
