@@ -81,8 +81,9 @@ func (s *show) look(ctx context.Context) (waiting []lifecycle.Deployment, err er
 func (s *show) line(d lifecycle.Deployment) {
 	before, known := s.seen[d.ID]
 	now := sight{state: d.State, at: time.Now()}
-	if d.State != before.state && !d.UpdatedAt.IsZero() {
-		now.at = d.UpdatedAt.Local() // when it happened, and not when it was seen
+	// When it happened, and not when it was seen; but of what an earlier run made run it is told when that was found.
+	if d.State != before.state && !d.UpdatedAt.IsZero() && (known || d.State != lifecycle.Running) {
+		now.at = d.UpdatedAt.Local()
 	}
 	if d.State == lifecycle.Running {
 		now.more = d.RuntimeHost
