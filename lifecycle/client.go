@@ -6,11 +6,13 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"berth/db/dbsqlc"
+	"berth/internal/defaults"
 	"berth/jobs"
 )
 
@@ -44,4 +46,10 @@ func sorted(ids []uuid.UUID) []uuid.UUID {
 	out := slices.Clone(ids)
 	slices.SortFunc(out, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	return slices.Compact(out)
+}
+
+// patience is how long the dispatcher leaves the jobs of a change of n deployments alone: longer for many, which take their time,
+// than for one, or it would bury a backlog under more jobs.
+func patience(n int) time.Duration {
+	return defaults.Grace + time.Duration(n)*defaults.GraceEach
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"berth/db/dbsqlc"
-	"berth/internal/defaults"
 	"berth/jobs"
 	"berth/provisioner"
 )
@@ -91,7 +90,7 @@ func (c *Client) firstPlaces(ctx context.Context, tx pgx.Tx, ds []NewDeployment,
 	if err := c.sameAgain(ctx, tx, ds, fresh); err != nil {
 		return nil, nil, err
 	}
-	places := &dbsqlc.PlaceInsertParams{Grace: defaults.Grace}
+	places := &dbsqlc.PlaceInsertParams{Grace: patience(len(ds))}
 	if len(fresh) == 0 {
 		return places, nil, nil
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"berth/db/dbsqlc"
-	"berth/internal/defaults"
 	"berth/jobs"
 	"berth/provisioner"
 )
@@ -61,7 +60,7 @@ func (c *Client) AddResource(ctx context.Context, tx pgx.Tx, n NewResource, ids 
 	if err != nil {
 		return err
 	}
-	places := &dbsqlc.PlaceInsertParams{Grace: defaults.Grace}
+	places := &dbsqlc.PlaceInsertParams{Grace: patience(len(l.ids))}
 	var events []Event
 	for _, d := range l.rows {
 		if at[d.ID] {
@@ -106,7 +105,7 @@ func (c *Client) RemoveResource(ctx context.Context, tx pgx.Tx, typ provisioner.
 		return err
 	}
 	t := string(typ)
-	rows, err := c.q.PlaceWishAbsent(ctx, tx, &dbsqlc.PlaceWishAbsentParams{DeploymentIds: l.ids, Type: &t, Name: &name, Grace: defaults.Grace})
+	rows, err := c.q.PlaceWishAbsent(ctx, tx, &dbsqlc.PlaceWishAbsentParams{DeploymentIds: l.ids, Type: &t, Name: &name, Grace: patience(len(l.ids))})
 	if err != nil {
 		return stored(err, "wish places absent")
 	}

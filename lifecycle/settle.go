@@ -53,7 +53,7 @@ func (c *Client) Settle(ctx context.Context, tx pgx.Tx, deployments []uuid.UUID,
 		}
 	}
 	if len(restarted) > 0 {
-		woken, err := c.q.PlaceWishRestarted(ctx, tx, &dbsqlc.PlaceWishRestartedParams{Ids: restarted, Grace: defaults.Grace})
+		woken, err := c.q.PlaceWishRestarted(ctx, tx, &dbsqlc.PlaceWishRestartedParams{Ids: restarted, Grace: patience(len(restarted))})
 		if err != nil {
 			return stored(err, "wake what was restarted")
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"berth/db/dbsqlc"
-	"berth/internal/defaults"
 	"berth/jobs"
 	"berth/provisioner"
 )
@@ -107,7 +106,7 @@ func (c *Client) patch(ctx context.Context, tx pgx.Tx, p patch, deployments []uu
 		annotations = map[string]string{}
 	}
 	rows, err := c.q.PlacePatch(ctx, tx, &dbsqlc.PlacePatchParams{
-		DeploymentIds: deployments, Type: p.typ, Name: p.name, Grace: defaults.Grace, Patch: p.args, Replace: p.replace,
+		DeploymentIds: deployments, Type: p.typ, Name: p.name, Grace: patience(len(deployments)), Patch: p.args, Replace: p.replace,
 		Annotations: provisioner.Encode(annotations), Forget: append([]string{}, p.forget...), // not nil, which would be NULL
 	})
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"berth/db/dbsqlc"
-	"berth/internal/defaults"
 	"berth/jobs"
 )
 
@@ -48,7 +47,7 @@ func (c *Client) Delete(ctx context.Context, tx pgx.Tx, ids ...uuid.UUID) error 
 	if err != nil {
 		return stored(err, "wish deployments deleted")
 	}
-	rows, err := c.q.PlaceWishAbsent(ctx, tx, &dbsqlc.PlaceWishAbsentParams{DeploymentIds: l.ids, Grace: defaults.Grace})
+	rows, err := c.q.PlaceWishAbsent(ctx, tx, &dbsqlc.PlaceWishAbsentParams{DeploymentIds: l.ids, Grace: patience(len(l.ids))})
 	if err != nil {
 		return stored(err, "wish places absent")
 	}
@@ -73,7 +72,7 @@ func (c *Client) want(ctx context.Context, tx pgx.Tx, state, kind string, ids []
 	if err != nil {
 		return stored(err, "wish deployments "+state)
 	}
-	p := &dbsqlc.PlaceWishParams{DeploymentIds: l.ids, DesiredPhases: make([]string, len(l.rows)), Grace: defaults.Grace}
+	p := &dbsqlc.PlaceWishParams{DeploymentIds: l.ids, DesiredPhases: make([]string, len(l.rows)), Grace: patience(len(l.ids))}
 	for i, d := range l.rows {
 		p.DesiredPhases[i] = phase(d)
 	}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"berth/cmd/worker/bench"
 	"berth/internal/defaults"
 	"berth/internal/terminal"
 )
@@ -27,6 +29,7 @@ type cli struct {
 	Config struct {
 		Check configCheck `cmd:"" help:"Check the configured provisioners and show them, secrets masked."`
 	} `cmd:"" help:"The configured provisioners."`
+	Bench   benchCommand `cmd:"" help:"Measure the figures, each side by side with its yardstick, on a private Postgres."`
 	Migrate struct {
 		Up     migrateUp     `cmd:"" help:"Bring the schema to what this worker needs. May be repeated."`
 		Down   migrateDown   `cmd:"" help:"Drop all tables. Refused while there are deployments or resources."`
@@ -90,7 +93,7 @@ func run(ctx context.Context, args []string, lookupEnv func(string) (string, boo
 func vars() map[string]string {
 	return map[string]string{
 		"wait_timeout": defaults.Timeout.String(), "page": strconv.Itoa(defaults.Page), "max_workers": strconv.Itoa(defaults.MaxWorkers),
-		"demo_timeout": defaults.DemoTimeout.String(), "demo_size": strconv.Itoa(defaults.DemoSize),
+		"demo_timeout": defaults.DemoTimeout.String(), "bench_names": strings.Join(bench.Names(), ", "), "demo_size": strconv.Itoa(defaults.DemoSize),
 	}
 }
 
