@@ -148,7 +148,7 @@ func (c *commit) drop(ctx context.Context) (left []*outcome, err error) {
 		}
 	}
 	if len(ids) > 0 {
-		free, err := c.e.q.PlaceUnblocked(ctx, c.tx, ids)
+		free, err := c.e.q.PlaceWaiting(ctx, c.tx, ids)
 		if err != nil {
 			return nil, fmt.Errorf("find what waited for places to go: %w", err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 
 	"github.com/google/uuid"
@@ -25,8 +24,9 @@ func (e *Engine) Drive(ctx context.Context, id uuid.UUID, name string) error {
 	switch {
 	case errors.Is(err, errNotAlive):
 		return nil
-	case err != nil:
-		return fmt.Errorf("drive %s at %q: %w", id, name, err)
+	case err != nil: // given back, if it was made; a retry by the queue would outlive the place
+		e.log.Warn("a claim was not answered", slog.String("resource_id", id.String()), slog.String("provisioner", name), slog.Any("error", err))
+		return nil
 	case p == nil:
 		return nil
 	}

@@ -22,7 +22,7 @@ type lease struct {
 	notes json.RawMessage // the state to be kept; nil: as it was
 }
 
-// giveBack ends leases by their fences and has the places driven anew, however long it takes until the leases end by themselves.
+// giveBack ends leases by their fences and has the places driven, however long it takes until the leases end by themselves.
 // Nothing is counted against the places.
 func (e *Engine) giveBack(leases ...lease) {
 	e.parked.Go(func() { e.handBack(leases) })
@@ -74,9 +74,12 @@ func (e *Engine) giveBackOnce(ctx context.Context, leases []lease) (left []lease
 		p.Ids, p.Fences, p.States = append(p.Ids, l.id), append(p.Fences, l.fence), append(p.States, l.notes)
 	}
 	err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
-		rows, err := e.q.PlaceGiveBack(ctx, tx, p)
-		if err != nil {
+		if err := e.q.PlaceGiveBack(ctx, tx, p); err != nil {
 			return fmt.Errorf("give leases back: %w", err)
+		}
+		rows, err := e.q.PlaceWaiting(ctx, tx, p.Ids) // what was never claimed too
+		if err != nil {
+			return fmt.Errorf("look what is to be driven: %w", err)
 		}
 		wakes := make([]jobs.Wake, len(rows))
 		for i, r := range rows {

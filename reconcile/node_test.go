@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -150,7 +151,7 @@ func (f *fleet) count(sql string, args ...any) (n int) {
 // none waits until the count is zero.
 func (f *fleet) none(sql string, args ...any) {
 	f.t.Helper()
-	require.Eventually(f.t, func() bool { return f.count(sql, args...) == 0 }, 60*time.Second, 10*time.Millisecond, sql)
+	require.Eventually(f.t, func() bool { return f.count(sql, args...) == 0 }, 3*time.Minute, 10*time.Millisecond, sql)
 }
 
 func (f *fleet) allRunning() {
@@ -220,7 +221,7 @@ func (f *fleet) events(deployment uuid.UUID) []string {
 // eventually waits until something is so.
 func eventually(t testing.TB, is func() bool, what string) {
 	t.Helper()
-	require.Eventually(t, is, 60*time.Second, 10*time.Millisecond, what)
+	require.Eventually(t, is, 3*time.Minute, 10*time.Millisecond, what)
 }
 
 // options say how a worker differs from the usual.
@@ -308,4 +309,40 @@ func (f *fleet) startWith(o options, backends map[string]provisioner.Provisioner
 func (f *fleet) claimFor(worker, id uuid.UUID) {
 	f.t.Helper()
 	require.Equal(f.t, 1, f.count(`SELECT count(*) FROM berth.claim($1, 'a', $2, $3, interval '1 minute', interval '6 seconds', true, interval '30 seconds') WHERE NOT held`, id, uuid.New(), worker))
+}
+
+// deleteAll deletes deployments and waits until nothing of them is left.
+func (f *fleet) deleteAll(ids []uuid.UUID) {
+	f.t.Helper()
+	f.tx(func(tx pgx.Tx) error { return f.admin.Delete(context.Background(), tx, ids...) })
+	f.clean()
+}
+
+// counting is a log that counts its lines.
+type counting struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (c *counting) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines = append(c.lines, string(p))
+	return len(p), nil
+}
+
+func (c *counting) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(c, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// count is how many lines hold a text.
+func (c *counting) count(text string) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, line := range c.lines {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
 }

@@ -123,6 +123,7 @@ WITH due AS (
       AND (p.fence IS NULL OR p.leased_until <= clock_timestamp() OR ($4::boolean AND NOT berth.lease_live(p.leased_by, p.leased_until, $5::interval)))
       AND (p.desired_phase = 'absent' OR NOT EXISTS (SELECT FROM berth.provisioner_resources s
             WHERE s.id = p.id AND s.provisioner <> p.provisioner AND s.desired_phase = 'absent' AND s.deployment_id IS NOT NULL))
+      AND (p.deployment_id IS NULL OR EXISTS (SELECT FROM berth.deployments d WHERE d.id = p.deployment_id FOR NO KEY UPDATE SKIP LOCKED))
     ORDER BY p.retry_at LIMIT $6 FOR NO KEY UPDATE OF p SKIP LOCKED
 )
 UPDATE berth.provisioner_resources p
@@ -150,8 +151,9 @@ type PlaceDispatchRow struct {
 	Missing      bool
 }
 
-// Wakes what is due and held by nobody alive. Patience grows with the time since the last outcome, so a backlog is not buried
-// under jobs. Places of provisioners that no live worker has go to the queue that all work.
+// Wakes what is due and held by nobody alive, and whose deployment nobody holds: a run of it would only find that it is. Patience
+// grows with the time since the last outcome, so a backlog is not buried under jobs. Places of provisioners that no live worker has go
+// to the queue that all work.
 func (q *Queries) PlaceDispatch(ctx context.Context, db DBTX, arg *PlaceDispatchParams) ([]*PlaceDispatchRow, error) {
 	rows, err := db.Query(ctx, placeDispatch,
 		arg.Grace,
@@ -254,7 +256,7 @@ func (q *Queries) PlaceDrop(ctx context.Context, db DBTX, arg *PlaceDropParams) 
 	return items, nil
 }
 
-const placeGiveBack = `-- name: PlaceGiveBack :many
+const placeGiveBack = `-- name: PlaceGiveBack :exec
 WITH o AS (
     SELECT unnest($2::uuid[]) AS id, unnest($3::uuid[]) AS fence, unnest($4::jsonb[]) AS state
 ), l AS (
@@ -266,7 +268,6 @@ UPDATE berth.provisioner_resources p
 SET fence = NULL, leased_by = NULL, leased_until = NULL, generation = p.claimed_generation + 1, retry_at = clock_timestamp() + $1::interval,
     state = coalesce(l.state, p.state)
 FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
-RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled
 `
 
 type PlaceGiveBackParams struct {
@@ -276,44 +277,15 @@ type PlaceGiveBackParams struct {
 	States []json.RawMessage
 }
 
-type PlaceGiveBackRow struct {
-	ID           uuid.UUID
-	Provisioner  string
-	DeploymentID *uuid.UUID
-	DesiredPhase string
-	Settled      bool
-}
-
 // Ends leases by the fences that they chose, and has the places driven anew. Nothing is counted; a state is kept if one is given.
-func (q *Queries) PlaceGiveBack(ctx context.Context, db DBTX, arg *PlaceGiveBackParams) ([]*PlaceGiveBackRow, error) {
-	rows, err := db.Query(ctx, placeGiveBack,
+func (q *Queries) PlaceGiveBack(ctx context.Context, db DBTX, arg *PlaceGiveBackParams) error {
+	_, err := db.Exec(ctx, placeGiveBack,
 		arg.Grace,
 		arg.Ids,
 		arg.Fences,
 		arg.States,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []*PlaceGiveBackRow{}
-	for rows.Next() {
-		var i PlaceGiveBackRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Provisioner,
-			&i.DeploymentID,
-			&i.DesiredPhase,
-			&i.Settled,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, &i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
 const placeHolds = `-- name: PlaceHolds :many
@@ -598,47 +570,6 @@ func (q *Queries) PlaceStrand(ctx context.Context, db DBTX, arg *PlaceStrandPara
 	return items, nil
 }
 
-const placeUnblocked = `-- name: PlaceUnblocked :many
-SELECT p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled FROM berth.provisioner_resources p
-WHERE p.id = ANY($1::uuid[]) AND p.desired_phase <> 'absent' AND p.claimed_generation < p.generation
-ORDER BY p.id, p.provisioner
-`
-
-type PlaceUnblockedRow struct {
-	ID           uuid.UUID
-	Provisioner  string
-	DeploymentID *uuid.UUID
-	DesiredPhase string
-	Settled      bool
-}
-
-// What waited for a place of these resources to go.
-func (q *Queries) PlaceUnblocked(ctx context.Context, db DBTX, ids []uuid.UUID) ([]*PlaceUnblockedRow, error) {
-	rows, err := db.Query(ctx, placeUnblocked, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []*PlaceUnblockedRow{}
-	for rows.Next() {
-		var i PlaceUnblockedRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Provisioner,
-			&i.DeploymentID,
-			&i.DesiredPhase,
-			&i.Settled,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, &i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const placeUnwoken = `-- name: PlaceUnwoken :many
 SELECT p.id FROM berth.provisioner_resources p
 WHERE p.id = ANY($1::uuid[]) AND p.provisioner = $2 AND p.claimed_generation = p.generation
@@ -664,6 +595,47 @@ func (q *Queries) PlaceUnwoken(ctx context.Context, db DBTX, arg *PlaceUnwokenPa
 			return nil, err
 		}
 		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const placeWaiting = `-- name: PlaceWaiting :many
+SELECT p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled FROM berth.provisioner_resources p
+WHERE p.id = ANY($1::uuid[]) AND p.claimed_generation < p.generation
+ORDER BY p.id, p.provisioner
+`
+
+type PlaceWaitingRow struct {
+	ID           uuid.UUID
+	Provisioner  string
+	DeploymentID *uuid.UUID
+	DesiredPhase string
+	Settled      bool
+}
+
+// Places of these resources that wait to be claimed: for an older one to go, or for somebody to ask again.
+func (q *Queries) PlaceWaiting(ctx context.Context, db DBTX, ids []uuid.UUID) ([]*PlaceWaitingRow, error) {
+	rows, err := db.Query(ctx, placeWaiting, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []*PlaceWaitingRow{}
+	for rows.Next() {
+		var i PlaceWaitingRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Provisioner,
+			&i.DeploymentID,
+			&i.DesiredPhase,
+			&i.Settled,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ SELECT c.held::boolean AS held, c.taken_over, n.id::uuid AS id, n.provisioner::t
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@provisioners::text[]) AS provisioner, unnest(@fences::uuid[]) AS fence) AS n
 CROSS JOIN LATERAL berth.claim(n.id, n.provisioner, n.fence, @worker, @lease, @alive, @take_over, @spread) c;
 
--- name: PlaceGiveBack :many
+-- name: PlaceGiveBack :exec
 -- Ends leases by the fences that they chose, and has the places driven anew. Nothing is counted; a state is kept if one is given.
 WITH o AS (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@fences::uuid[]) AS fence, unnest(@states::jsonb[]) AS state
@@ -19,8 +19,7 @@ WITH o AS (
 UPDATE berth.provisioner_resources p
 SET fence = NULL, leased_by = NULL, leased_until = NULL, generation = p.claimed_generation + 1, retry_at = clock_timestamp() + @grace::interval,
     state = coalesce(l.state, p.state)
-FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
-RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled;
+FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner;
 
 -- name: PlaceStore :many
 -- Stores outcomes under their fences, where the deployment is locked by the caller. An outcome claimed before the last change
@@ -86,10 +85,10 @@ SELECT g.fence::uuid AS fence, g.id, g.provisioner, g.deployment_id, g.type, g.c
 -- Which of these fences still hold a lease.
 SELECT p.fence::uuid AS fence FROM berth.provisioner_resources p WHERE p.id = ANY(@ids::uuid[]) AND p.fence = ANY(@fences::uuid[]);
 
--- name: PlaceUnblocked :many
--- What waited for a place of these resources to go.
+-- name: PlaceWaiting :many
+-- Places of these resources that wait to be claimed: for an older one to go, or for somebody to ask again.
 SELECT p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled FROM berth.provisioner_resources p
-WHERE p.id = ANY(@ids::uuid[]) AND p.desired_phase <> 'absent' AND p.claimed_generation < p.generation
+WHERE p.id = ANY(@ids::uuid[]) AND p.claimed_generation < p.generation
 ORDER BY p.id, p.provisioner;
 
 -- name: PlaceWake :many
@@ -112,8 +111,9 @@ WHERE p.id = ANY(@ids::uuid[]) AND p.provisioner = @provisioner AND p.claimed_ge
 ORDER BY p.id;
 
 -- name: PlaceDispatch :many
--- Wakes what is due and held by nobody alive. Patience grows with the time since the last outcome, so a backlog is not buried
--- under jobs. Places of provisioners that no live worker has go to the queue that all work.
+-- Wakes what is due and held by nobody alive, and whose deployment nobody holds: a run of it would only find that it is. Patience
+-- grows with the time since the last outcome, so a backlog is not buried under jobs. Places of provisioners that no live worker has go
+-- to the queue that all work.
 WITH due AS (
     SELECT p.id, p.provisioner, v.seen_at < clock_timestamp() - @missing_for::interval AS missing
     FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
@@ -121,6 +121,7 @@ WITH due AS (
       AND (p.fence IS NULL OR p.leased_until <= clock_timestamp() OR (@take_over::boolean AND NOT berth.lease_live(p.leased_by, p.leased_until, @alive::interval)))
       AND (p.desired_phase = 'absent' OR NOT EXISTS (SELECT FROM berth.provisioner_resources s
             WHERE s.id = p.id AND s.provisioner <> p.provisioner AND s.desired_phase = 'absent' AND s.deployment_id IS NOT NULL))
+      AND (p.deployment_id IS NULL OR EXISTS (SELECT FROM berth.deployments d WHERE d.id = p.deployment_id FOR NO KEY UPDATE SKIP LOCKED))
     ORDER BY p.retry_at LIMIT @most FOR NO KEY UPDATE OF p SKIP LOCKED
 )
 UPDATE berth.provisioner_resources p
