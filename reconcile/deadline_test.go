@@ -68,7 +68,7 @@ func TestDeadlineWhateverTheFirstStepDoes(t *testing.T) {
 			require.Equal(t, []string{lifecycle.DeploymentCreated, lifecycle.StateChanged + " errored"}, f.events(d), "%s: once", c.reason)
 			var late time.Duration
 			f.row(`SELECT e.at - p.deadline_at FROM berth.events e, berth.provisioner_resources p WHERE e.kind = 'StateChanged'`, nil, &late)
-			require.Positive(t, late, "%s: not before the deadline", c.reason)
+			require.Greater(t, late, -timeout/2, "%s: not before the deadline; an event bears the time at which its transaction began", c.reason)
 			if c.because != "" {
 				require.Equal(t, c.because, f.stand(f.runtime(d)).Reason, "and it is said why")
 			}
