@@ -43,11 +43,16 @@ var situations = map[string]func(p *mPlace){
 		settled(p)
 		p.Observed, p.Lost, p.GivenUp, p.Reason, p.Due = 1, 3, true, "WorkerLost", true
 	},
-	"lost twice":          func(p *mPlace) { settled(p); p.Observed, p.Lost, p.Reason, p.Due = 1, 2, "Interrupted", true },
-	"overdue":             func(p *mPlace) { settled(p); p.Observed, p.Phase, p.Due, p.Deadline = 0, "pending", true, "past" },
-	"waits for room":      func(p *mPlace) { settled(p); p.Observed, p.Phase, p.Reason, p.Due = 1, "absent", "NoCapacity", true },
-	"half gone":           func(p *mPlace) { settled(p); p.Phase, p.Observed, p.Due = "pending", 2, true },
-	"gone by itself":      func(p *mPlace) { settled(p); p.Phase, p.Due = "absent", true },
+	"lost twice":     func(p *mPlace) { settled(p); p.Observed, p.Lost, p.Reason, p.Due = 1, 2, "Interrupted", true },
+	"overdue":        func(p *mPlace) { settled(p); p.Observed, p.Phase, p.Due, p.Deadline = 0, "pending", true, "past" },
+	"waits for room": func(p *mPlace) { settled(p); p.Observed, p.Phase, p.Reason, p.Due = 1, "absent", "NoCapacity", true },
+	"half gone":      func(p *mPlace) { settled(p); p.Phase, p.Observed, p.Due = "pending", 2, true },
+	"gone by itself": func(p *mPlace) { settled(p); p.Phase, p.Due = "absent", true },
+	"database on its way out, failing": func(p *mPlace) {
+		if settled(p); p.Type == "database" {
+			p.Desired, p.Observed, p.Failures, p.Due = "absent", 1, 2, true
+		}
+	},
 	"provisioner missing": func(p *mPlace) { settled(p); p.Observed, p.Reason, p.Due = 2, "ProvisionerMissing", true },
 }
 

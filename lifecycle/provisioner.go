@@ -97,9 +97,6 @@ func (c *Client) register(ctx context.Context, tx pgx.Tx, set []Configured, defa
 		return stored(err, "register provisioners")
 	}
 	if acts {
-		if err := c.q.ProvisionerLock(ctx, tx); err != nil {
-			return stored(err, "lock provisioners")
-		}
 		if err := c.q.ProvisionerAnnounce(ctx, tx, (*dbsqlc.ProvisionerAnnounceParams)(p)); err != nil {
 			return stored(err, "announce provisioners")
 		}

@@ -41,7 +41,6 @@ func (c *Client) Settle(ctx context.Context, tx pgx.Tx, deployments []uuid.UUID,
 			s := Standing{*p.DesiredPhase, *p.Phase, p.Observed, p.GivenUp, p.Overdue, p.Missing}
 			if d.DesiredState == Running && s.Desired == phaseHibernated && s.Settled() {
 				restarted = append(restarted, *p.ResourceID)
-				s = Standing{Desired: phaseReady, Phase: s.Phase}
 			}
 			standings[i] = s
 		}

@@ -24,7 +24,8 @@ type ProvisionerAnnounceParams struct {
 	Timeouts []time.Duration
 }
 
-// What a worker knows of the provisioners that it has; the type of a name never changes. The caller holds ProvisionerLock.
+// What a worker knows of the provisioners that it has; the type of a name never changes. The caller holds
+// ProvisionerRegistering; whoever else writes here skips what is locked.
 func (q *Queries) ProvisionerAnnounce(ctx context.Context, db DBTX, arg *ProvisionerAnnounceParams) error {
 	_, err := db.Exec(ctx, provisionerAnnounce,
 		arg.Names,
@@ -99,16 +100,6 @@ func (q *Queries) ProvisionerList(ctx context.Context, db DBTX, missingFor time.
 		return nil, err
 	}
 	return items, nil
-}
-
-const provisionerLock = `-- name: ProvisionerLock :exec
-SELECT name FROM berth.provisioners ORDER BY name FOR NO KEY UPDATE
-`
-
-// All of them, in the order in which everybody locks them.
-func (q *Queries) ProvisionerLock(ctx context.Context, db DBTX) error {
-	_, err := db.Exec(ctx, provisionerLock)
-	return err
 }
 
 const provisionerPlaces = `-- name: ProvisionerPlaces :many

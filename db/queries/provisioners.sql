@@ -8,10 +8,6 @@ ORDER BY p.name;
 -- One registers at a time, until its transaction ends.
 SELECT pg_advisory_xact_lock(@key::bigint);
 
--- name: ProvisionerLock :exec
--- All of them, in the order in which everybody locks them.
-SELECT name FROM berth.provisioners ORDER BY name FOR NO KEY UPDATE;
-
 -- name: ProvisionerRegister :many
 -- Registers names that are not known yet; one that is known is left as it is.
 INSERT INTO berth.provisioners (name, type, supports, timeout)
@@ -22,7 +18,8 @@ ON CONFLICT (name) DO NOTHING
 RETURNING name;
 
 -- name: ProvisionerAnnounce :exec
--- What a worker knows of the provisioners that it has; the type of a name never changes. The caller holds ProvisionerLock.
+-- What a worker knows of the provisioners that it has; the type of a name never changes. The caller holds
+-- ProvisionerRegistering; whoever else writes here skips what is locked.
 UPDATE berth.provisioners p
 SET supports = string_to_array(n.supports, ','), timeout = n.timeout, seen_at = clock_timestamp()
 FROM (SELECT unnest(@names::text[]) AS name, unnest(@types::text[]) AS type, unnest(@supports::text[]) AS supports, unnest(@timeouts::interval[]) AS timeout) AS n
