@@ -13,4 +13,7 @@
 // Every call takes its locks in one order: deployments by id, then their places by id, then jobs. Every call may be repeated.
 // Whether something is missing, invalid or in conflict is decided by reading, so a refusal never aborts the caller's
 // transaction. A database error does, as any would.
+//
+// They are written for READ COMMITTED, which is what Postgres gives unless told otherwise. Stricter transactions work and meet
+// [ErrRetry] more often; only there, one that began before a deployment was gone can create another one with its id.
 package lifecycle

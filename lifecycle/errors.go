@@ -47,7 +47,8 @@ func stored(err error, step string) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		switch pg.Code {
-		case "40P01", "40001", "55P03": // deadlock, serialization failure, lock timeout
+		case "40P01", "40001", "55P03", // deadlock, serialization failure, lock timeout
+			"23505": // a key that is taken: we look before we insert, so a snapshot older than another's commit hid it
 			return fmt.Errorf("%s: %w: %w", step, ErrRetry, err)
 		}
 	}
