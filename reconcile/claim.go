@@ -90,7 +90,17 @@ func (e *Engine) claimGroup(_ context.Context, round []*claiming) {
 		Worker: worker, Lease: defaults.Lease, Alive: defaults.Alive, TakeOver: e.life.mayTakeOver(), Spread: defaults.LostSpread,
 	}
 	by := make(map[uuid.UUID]*claiming, len(round))
+	type key struct {
+		id          uuid.UUID
+		provisioner string
+	}
+	first := make(map[key]bool, len(round))
 	for _, c := range round {
+		if k := (key{c.id, c.provisioner}); first[k] {
+			continue // of two for one place the second finds nothing to do
+		} else {
+			first[k] = true
+		}
 		p.Ids, p.Provisioners, p.Fences = append(p.Ids, c.id), append(p.Provisioners, c.provisioner), append(p.Fences, c.fence)
 		by[c.fence] = c
 	}

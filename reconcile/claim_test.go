@@ -23,7 +23,7 @@ type answer struct {
 	Lost            int
 }
 
-const claimSQL = `SELECT held, coalesce(taken_over, false), coalesce(lost, 0) FROM berth.claim($1, $2, $3, $4, interval '1 minute', interval '6 seconds', $5, interval '30 seconds')`
+const claimSQL = `SELECT held, coalesce(taken_over, false), coalesce(lost, 0) FROM berth.claim(ARRAY[$1::uuid], ARRAY[$2::text], ARRAY[$3::uuid], $4, interval '1 minute', interval '6 seconds', $5, interval '30 seconds')`
 
 // ask claims once; nil says that there is nothing to do.
 func ask(ctx context.Context, tx interface {

@@ -308,7 +308,7 @@ func (f *fleet) startWith(o options, backends map[string]provisioner.Provisioner
 // claimFor has a worker claim a place and never be heard of again.
 func (f *fleet) claimFor(worker, id uuid.UUID) {
 	f.t.Helper()
-	require.Equal(f.t, 1, f.count(`SELECT count(*) FROM berth.claim($1, 'a', $2, $3, interval '1 minute', interval '6 seconds', true, interval '30 seconds') WHERE NOT held`, id, uuid.New(), worker))
+	require.Equal(f.t, 1, f.count(`SELECT count(*) FROM berth.claim(ARRAY[$1::uuid], ARRAY['a'], ARRAY[$2::uuid], $3, interval '1 minute', interval '6 seconds', true, interval '30 seconds') WHERE NOT held`, id, uuid.New(), worker))
 }
 
 // deleteAll deletes deployments and waits until nothing of them is left.

@@ -196,7 +196,7 @@ func TestClaimMadeAfterItWasGivenBack(t *testing.T) {
 	o := newOne(t, options{})
 	fence := uuid.New()
 	o.giveBackUnanswered([]lease{{id: o.id, fence: fence}})
-	require.Equal(t, 1, o.count(`SELECT count(*) FROM berth.claim($1, 'a', $2, $3, interval '1 minute', interval '6 seconds', true, interval '30 seconds') WHERE NOT held`, o.id, fence, o.ID()))
+	require.Equal(t, 1, o.count(`SELECT count(*) FROM berth.claim(ARRAY[$1::uuid], ARRAY['a'], ARRAY[$2::uuid], $3, interval '1 minute', interval '6 seconds', true, interval '30 seconds') WHERE NOT held`, o.id, fence, o.ID()))
 	eventually(t, func() bool { s := o.stand(o.id); return !s.Leased && s.Waiting }, "it is given back all the same")
 }
 

@@ -15,10 +15,9 @@ import (
 
 const placeClaim = `-- name: PlaceClaim :many
 
-SELECT c.held::boolean AS held, c.taken_over, n.id::uuid AS id, n.provisioner::text AS provisioner, c.deployment_id, c.type, c.name, c.desired_phase, c.phase, c.args, c.state, c.config,
-    n.fence::uuid AS fence, c.failures, c.lost, coalesce(c.deadline_at <= clock_timestamp(), false)::boolean AS overdue
-FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS provisioner, unnest($3::uuid[]) AS fence) AS n
-CROSS JOIN LATERAL berth.claim(n.id, n.provisioner, n.fence, $4, $5, $6, $7, $8) c
+SELECT c.held::boolean AS held, c.taken_over, c.id::uuid AS id, c.provisioner::text AS provisioner, c.deployment_id, c.type, c.name, c.desired_phase, c.phase, c.args, c.state, c.config,
+    c.fence::uuid AS fence, c.failures, c.lost, coalesce(c.deadline_at <= clock_timestamp(), false)::boolean AS overdue
+FROM berth.claim($1::uuid[], $2::text[], $3::uuid[], $4::uuid, $5::interval, $6::interval, $7::boolean, $8::interval) c
 `
 
 type PlaceClaimParams struct {
@@ -52,7 +51,7 @@ type PlaceClaimRow struct {
 }
 
 // What the engine does with places: claims, outcomes, wake-ups. What is settled is woken behind what a person waits for.
-// One answer a place at most; see berth.claim. In the order given, each in statements of its own.
+// One answer a place at most; see berth.claim. Each place is named once.
 func (q *Queries) PlaceClaim(ctx context.Context, db DBTX, arg *PlaceClaimParams) ([]*PlaceClaimRow, error) {
 	rows, err := db.Query(ctx, placeClaim,
 		arg.Ids,

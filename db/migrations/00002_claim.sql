@@ -14,7 +14,13 @@ CREATE FUNCTION berth.lease_live(worker uuid, until timestamptz, alive interval)
 $$;
 -- +goose StatementEnd
 
--- What a claim answers: nothing (no row), one row with held (someone holds what it needs: ask again soon), or the place.
+-- Whether a place has to wait for another of its resource to go. A debt blocks nothing.
+CREATE FUNCTION berth.blocked(i uuid, p text, desired text) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT desired <> 'absent' AND EXISTS (SELECT FROM berth.provisioner_resources s
+        WHERE s.id = i AND s.provisioner <> p AND s.desired_phase = 'absent' AND s.deployment_id IS NOT NULL)
+$$;
+
+-- What a claim answers of a place: nothing (no row), held (someone holds what it needs: ask again soon), or the place.
 CREATE TYPE berth.claimed AS (
     held               boolean,
     taken_over         boolean,
@@ -35,60 +41,63 @@ CREATE TYPE berth.claimed AS (
     deadline_at        timestamptz
 );
 
--- Claims one place. SKIP LOCKED loses nothing: whoever holds the row is an outcome (it follows up), an intent (it inserts a
--- job) or the dispatcher (it does, or looks again). With take_over false, a lease whose worker died is left alone.
+-- Claims places, each named once. SKIP LOCKED loses nothing: whoever holds a row is an outcome (it follows up), an intent (it
+-- inserts a job) or the dispatcher (it does, or looks again). With take_over false, a lease whose worker died is left alone.
 -- +goose StatementBegin
-CREATE FUNCTION berth.claim(i uuid, p text, f uuid, worker uuid, lease interval, alive interval, take_over boolean, spread interval)
+CREATE FUNCTION berth.claim(ids uuid[], provisioners text[], fences uuid[], worker uuid, lease interval, alive interval, take_over boolean, spread interval)
 RETURNS SETOF berth.claimed LANGUAGE plpgsql AS $$
 DECLARE
-    r berth.provisioner_resources;
-    answer berth.claimed;
+    i uuid[];      -- what is locked here: places ...
+    p text[];
+    f uuid[];
+    d uuid[];      -- ... with these deployments, NULL for none
+    free uuid[];   -- the deployments of which are locked here too
 BEGIN
-    SELECT x.* INTO r FROM berth.provisioner_resources x
-    WHERE x.id = i AND x.provisioner = p AND x.claimed_generation < x.generation FOR NO KEY UPDATE SKIP LOCKED;
-    IF NOT FOUND THEN
-        PERFORM FROM berth.provisioner_resources x WHERE x.id = i AND x.provisioner = p AND x.claimed_generation < x.generation;
-        IF FOUND THEN
-            answer.held := true;
-            RETURN NEXT answer;
-        END IF;
-        RETURN;
-    END IF;
-    IF r.deployment_id IS NOT NULL THEN       -- a run whose outcome could not be stored now is not begun
-        PERFORM FROM berth.deployments d WHERE d.id = r.deployment_id FOR NO KEY UPDATE SKIP LOCKED;
-        IF NOT FOUND THEN
-            answer.held := true;
-            RETURN NEXT answer;
-            RETURN;
-        END IF;
-    END IF;
-    IF r.fence IS NOT NULL AND r.leased_until > clock_timestamp()
-       AND (NOT take_over OR berth.lease_live(r.leased_by, r.leased_until, alive)) THEN
-        RETURN;                                -- its holder follows up
-    END IF;
-    IF r.desired_phase <> 'absent' AND EXISTS (SELECT FROM berth.provisioner_resources s
-            WHERE s.id = i AND s.provisioner <> p AND s.desired_phase = 'absent' AND s.deployment_id IS NOT NULL) THEN
-        RETURN;                                -- blocked: whoever removes the old place wakes this one
-    END IF;
-    IF r.fence IS NOT NULL AND r.lost = 1 THEN -- lost twice: those that died together are spread out, so that a third loss convicts
-        UPDATE berth.provisioner_resources x SET fence = NULL, leased_by = NULL, leased_until = NULL, lost = 2, reason = 'Interrupted',
-            message = 'two workers were lost in a row while they held it', claimed_generation = x.generation,
-            retry_at = clock_timestamp() + random() * spread
-        WHERE x.id = i AND x.provisioner = p;
-        RETURN;
-    END IF;
+    SELECT array_agg(l.id), array_agg(l.provisioner), array_agg(l.fence), array_agg(l.deployment_id) INTO i, p, f, d FROM (
+        SELECT x.id, x.provisioner, n.fence, x.deployment_id
+        FROM ROWS FROM (unnest(ids), unnest(provisioners), unnest(fences)) AS n (id, provisioner, fence)
+        JOIN berth.provisioner_resources x ON x.id = n.id AND x.provisioner = n.provisioner
+        WHERE x.claimed_generation < x.generation
+        ORDER BY x.id, x.provisioner FOR NO KEY UPDATE OF x SKIP LOCKED) l;
+    -- A run whose outcome could not be stored now is not begun.
+    SELECT array_agg(l.id) INTO free FROM (
+        SELECT x.id FROM berth.deployments x WHERE x.id = ANY (d) ORDER BY x.id FOR NO KEY UPDATE SKIP LOCKED) l;
+    RETURN QUERY SELECT true, NULL::boolean, x.id, x.provisioner, NULL::uuid, NULL, NULL, NULL, NULL, NULL::jsonb, NULL::jsonb, NULL::jsonb,
+            n.fence, NULL::int, NULL::int, NULL::bigint, NULL::timestamptz
+        FROM ROWS FROM (unnest(ids), unnest(provisioners), unnest(fences)) AS n (id, provisioner, fence)
+        JOIN berth.provisioner_resources x ON x.id = n.id AND x.provisioner = n.provisioner
+        LEFT JOIN ROWS FROM (unnest(f), unnest(d)) AS h (fence, deployment_id) ON h.fence = n.fence
+        WHERE x.claimed_generation < x.generation
+          AND (h.fence IS NULL OR (h.deployment_id IS NOT NULL AND h.deployment_id <> ALL (coalesce(free, '{}'))));
+    IF i IS NULL THEN RETURN; END IF;
+    -- Lost twice: those that died together are spread out, so that a third loss convicts. Few are ever lost.
     UPDATE berth.provisioner_resources x
-    SET fence = f, leased_by = worker, leased_until = clock_timestamp() + lease, claimed_generation = x.generation,
-        lost = x.lost + (r.fence IS NOT NULL)::int
-    WHERE x.id = i AND x.provisioner = p;
-    answer := ROW(false, r.fence IS NOT NULL, i, p, r.deployment_id, r.type, r.name, r.desired_phase, r.phase, r.args, r.state, r.config,
-        f, r.failures, r.lost + (r.fence IS NOT NULL)::int, r.generation, r.deadline_at);
-    RETURN NEXT answer;
+    SET fence = NULL, leased_by = NULL, leased_until = NULL, lost = 2, reason = 'Interrupted',
+        message = 'two workers were lost in a row while they held it', claimed_generation = x.generation,
+        retry_at = clock_timestamp() + random() * spread
+    FROM ROWS FROM (unnest(i), unnest(p)) AS l (id, provisioner)
+    WHERE x.id = l.id AND x.provisioner = l.provisioner AND x.fence IS NOT NULL AND x.lost = 1
+      AND (x.deployment_id IS NULL OR x.deployment_id = ANY (free))
+      AND (x.leased_until <= clock_timestamp() OR take_over AND NOT berth.lease_live(x.leased_by, x.leased_until, alive))
+      AND NOT berth.blocked(x.id, x.provisioner, x.desired_phase);
+    -- A live lease: its holder follows up. Blocked: whoever removes the old place wakes this one.
+    RETURN QUERY UPDATE berth.provisioner_resources x
+    SET fence = l.fence, leased_by = worker, leased_until = clock_timestamp() + lease, claimed_generation = x.generation,
+        lost = x.lost + (o.fence IS NOT NULL)::int
+    FROM ROWS FROM (unnest(i), unnest(p), unnest(f)) AS l (id, provisioner, fence)
+    JOIN berth.provisioner_resources o ON o.id = l.id AND o.provisioner = l.provisioner
+    WHERE x.id = l.id AND x.provisioner = l.provisioner AND x.claimed_generation < x.generation
+      AND (x.deployment_id IS NULL OR x.deployment_id = ANY (free))
+      AND (x.fence IS NULL OR x.leased_until <= clock_timestamp() OR take_over AND NOT berth.lease_live(x.leased_by, x.leased_until, alive))
+      AND NOT berth.blocked(x.id, x.provisioner, x.desired_phase)
+    RETURNING false, o.fence IS NOT NULL, x.id, x.provisioner, x.deployment_id, x.type, x.name, x.desired_phase, x.phase, x.args, x.state, x.config,
+        x.fence, x.failures, x.lost, x.claimed_generation, x.deadline_at;
 END $$;
 -- +goose StatementEnd
 
 -- +goose Down
 
-DROP FUNCTION berth.claim(uuid, text, uuid, uuid, interval, interval, boolean, interval);
+DROP FUNCTION berth.claim(uuid[], text[], uuid[], uuid, interval, interval, boolean, interval);
 DROP TYPE berth.claimed;
+DROP FUNCTION berth.blocked(uuid, text, text);
 DROP FUNCTION berth.lease_live(uuid, timestamptz, interval);

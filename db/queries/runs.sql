@@ -1,11 +1,10 @@
 -- What the engine does with places: claims, outcomes, wake-ups. What is settled is woken behind what a person waits for.
 
 -- name: PlaceClaim :many
--- One answer a place at most; see berth.claim. In the order given, each in statements of its own.
-SELECT c.held::boolean AS held, c.taken_over, n.id::uuid AS id, n.provisioner::text AS provisioner, c.deployment_id, c.type, c.name, c.desired_phase, c.phase, c.args, c.state, c.config,
-    n.fence::uuid AS fence, c.failures, c.lost, coalesce(c.deadline_at <= clock_timestamp(), false)::boolean AS overdue
-FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@provisioners::text[]) AS provisioner, unnest(@fences::uuid[]) AS fence) AS n
-CROSS JOIN LATERAL berth.claim(n.id, n.provisioner, n.fence, @worker, @lease, @alive, @take_over, @spread) c;
+-- One answer a place at most; see berth.claim. Each place is named once.
+SELECT c.held::boolean AS held, c.taken_over, c.id::uuid AS id, c.provisioner::text AS provisioner, c.deployment_id, c.type, c.name, c.desired_phase, c.phase, c.args, c.state, c.config,
+    c.fence::uuid AS fence, c.failures, c.lost, coalesce(c.deadline_at <= clock_timestamp(), false)::boolean AS overdue
+FROM berth.claim(@ids::uuid[], @provisioners::text[], @fences::uuid[], @worker::uuid, @lease::interval, @alive::interval, @take_over::boolean, @spread::interval) c;
 
 -- name: PlaceGiveBack :exec
 -- Ends leases by the fences that they chose, and has the places driven anew. Nothing is counted; a state is kept if one is given.
