@@ -29,9 +29,13 @@ func (e *Engine) dispatcher(ctx context.Context) {
 	}
 }
 
-// Dispatch looks once: places that are due and held by nobody alive get a job; deployments with a place past its deadline say
-// so; rows of workers that no lease names any more go. Repeat-safe, by any number of processes at once.
+// Dispatch looks once: what the dead held is due; places that are due and held by nobody alive get a job; deployments with a
+// place past its deadline say so; rows of workers that no lease names any more go. Repeat-safe, by any number of processes at
+// once.
 func (e *Engine) Dispatch(ctx context.Context) error {
+	if err := e.hurryOrphans(ctx); err != nil {
+		return err
+	}
 	for {
 		n, err := e.dispatchDue(ctx)
 		if err != nil {
@@ -46,6 +50,25 @@ func (e *Engine) Dispatch(ctx context.Context) error {
 	}
 	if err := e.q.WorkerPrune(ctx, e.pool, 2*defaults.Lease); err != nil {
 		return fmt.Errorf("prune workers: %w", err)
+	}
+	return nil
+}
+
+// hurryOrphans makes what the lately dead held due. No index says who holds what, because then every claim would have to keep
+// it; so the places are read, for as long as a lease could have lasted.
+func (e *Engine) hurryOrphans(ctx context.Context) error {
+	if !e.life.mayTakeOver() {
+		return nil
+	}
+	dead, err := e.q.WorkerDead(ctx, e.pool, defaults.Lease)
+	if err != nil {
+		return fmt.Errorf("find workers that died: %w", err)
+	}
+	if len(dead) == 0 {
+		return nil
+	}
+	if err := e.q.PlaceOrphaned(ctx, e.pool, dead); err != nil {
+		return fmt.Errorf("find what the dead held: %w", err)
 	}
 	return nil
 }

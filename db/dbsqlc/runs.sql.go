@@ -350,6 +350,21 @@ func (q *Queries) PlaceHopeless(ctx context.Context, db DBTX, arg *PlaceHopeless
 	return items, nil
 }
 
+const placeOrphaned = `-- name: PlaceOrphaned :exec
+UPDATE berth.provisioner_resources p SET retry_at = clock_timestamp()
+FROM (SELECT x.id, x.provisioner FROM berth.provisioner_resources x
+      WHERE x.leased_by = ANY($1::uuid[]) AND (x.retry_at IS NULL OR x.retry_at > clock_timestamp())
+      ORDER BY x.id, x.provisioner FOR NO KEY UPDATE SKIP LOCKED) l
+WHERE p.id = l.id AND p.provisioner = l.provisioner
+`
+
+// What these dead workers held is due. A change of intent may have set it to be looked at later, with a job that found the lease
+// alive yet, and so may a dispatch with patience.
+func (q *Queries) PlaceOrphaned(ctx context.Context, db DBTX, dead []uuid.UUID) error {
+	_, err := db.Exec(ctx, placeOrphaned, dead)
+	return err
+}
+
 const placeOverdue = `-- name: PlaceOverdue :many
 SELECT d.id FROM berth.deployments d
 WHERE d.desired_state = 'running' AND d.state <> 'errored'

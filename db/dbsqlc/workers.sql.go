@@ -39,6 +39,33 @@ func (q *Queries) WorkerBeat(ctx context.Context, db DBTX, arg *WorkerBeatParams
 	return result.RowsAffected(), nil
 }
 
+const workerDead = `-- name: WorkerDead :many
+SELECT w.id FROM berth.workers w
+WHERE w.alive_until <= clock_timestamp() AND w.alive_until > clock_timestamp() - $1::interval
+ORDER BY w.id
+`
+
+// Who died within this time.
+func (q *Queries) WorkerDead(ctx context.Context, db DBTX, within time.Duration) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, workerDead, within)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const workerEnd = `-- name: WorkerEnd :exec
 UPDATE berth.workers SET alive_until = least(alive_until, clock_timestamp()) WHERE id = $1
 `

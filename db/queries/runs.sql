@@ -109,6 +109,15 @@ SELECT p.id FROM berth.provisioner_resources p
 WHERE p.id = ANY(@ids::uuid[]) AND p.provisioner = @provisioner AND p.claimed_generation = p.generation
 ORDER BY p.id;
 
+-- name: PlaceOrphaned :exec
+-- What these dead workers held is due. A change of intent may have set it to be looked at later, with a job that found the lease
+-- alive yet, and so may a dispatch with patience.
+UPDATE berth.provisioner_resources p SET retry_at = clock_timestamp()
+FROM (SELECT x.id, x.provisioner FROM berth.provisioner_resources x
+      WHERE x.leased_by = ANY(@dead::uuid[]) AND (x.retry_at IS NULL OR x.retry_at > clock_timestamp())
+      ORDER BY x.id, x.provisioner FOR NO KEY UPDATE SKIP LOCKED) l
+WHERE p.id = l.id AND p.provisioner = l.provisioner;
+
 -- name: PlaceDispatch :many
 -- Wakes what is due and held by nobody alive, and whose deployment nobody holds: a run of it would only find that it is. Patience
 -- grows with the time since the last outcome, so a backlog is not buried under jobs. Places of provisioners that no live worker has go

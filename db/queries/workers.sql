@@ -12,3 +12,9 @@ UPDATE berth.workers SET alive_until = least(alive_until, clock_timestamp()) WHE
 -- Only rows that no lease can name any more: an unknown worker counts as alive.
 DELETE FROM berth.workers w WHERE w.alive_until < clock_timestamp() - @older::interval
     AND NOT EXISTS (SELECT FROM berth.provisioner_resources r WHERE r.leased_by = w.id);
+
+-- name: WorkerDead :many
+-- Who died within this time.
+SELECT w.id FROM berth.workers w
+WHERE w.alive_until <= clock_timestamp() AND w.alive_until > clock_timestamp() - @within::interval
+ORDER BY w.id;
