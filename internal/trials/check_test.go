@@ -1,0 +1,122 @@
+package trials
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"berth/lifecycle"
+)
+
+// A rule is a count that is zero.
+type rule struct{ broken, count string }
+
+// always holds at any instant, whatever is under way.
+var always = []rule{
+	{"made twice", `SELECT count(*) FROM (SELECT FROM trial.objects GROUP BY id, provisioner HAVING count(*) > 1) x`},
+	{"something is there that is not listed", `SELECT count(*) FROM trial.objects o WHERE NOT EXISTS
+		(SELECT FROM berth.provisioner_resources p WHERE p.id = o.id AND p.provisioner = o.provisioner)`},
+	{"running without a ready place", `SELECT count(*) FROM berth.deployments d WHERE d.state = 'running' AND NOT EXISTS
+		(SELECT FROM berth.provisioner_resources p WHERE p.deployment_id = d.id AND p.phase = 'ready' AND p.desired_phase = 'ready')`},
+}
+
+// settled holds when nothing is under way.
+var settled = []rule{
+	{"not as wished", `SELECT count(*) FROM berth.deployments WHERE state <> desired_state`},
+	{"a lease is left", `SELECT count(*) FROM berth.provisioner_resources WHERE fence IS NOT NULL OR leased_by IS NOT NULL OR leased_until IS NOT NULL`},
+	{"unsettled, and nobody will look", `SELECT count(*) FROM berth.provisioner_resources
+		WHERE retry_at IS NULL AND (observed_generation < intent_generation OR phase <> desired_phase OR claimed_generation < generation)`},
+	{"not there as the row says", `SELECT count(*) FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
+		LEFT JOIN trial.objects o ON o.id = p.id AND o.provisioner = p.provisioner
+		WHERE v.type = 'world' AND p.phase IN ('ready', 'hibernated') AND coalesce(o.phase, CASE p.phase WHEN 'ready' THEN '' ELSE 'hibernated' END) <> p.phase`},
+	{"taken for a killer of workers", `SELECT count(*) FROM berth.provisioner_resources WHERE reason = 'WorkerLost'`},
+	{"a deadlock", `SELECT coalesce(sum(deadlocks), 0)::int FROM pg_stat_database WHERE datname = current_database()`},
+}
+
+// gone holds when every deployment was deleted.
+var gone = []rule{
+	{"a deployment", `SELECT count(*) FROM berth.deployments`},
+	{"a place", `SELECT count(*) FROM berth.provisioner_resources`},
+	{"an object outside", `SELECT count(*) FROM trial.objects`},
+	{"an unfinished job", `SELECT count(*) FROM berth.river_job WHERE finalized_at IS NULL`},
+}
+
+// broken says which rules do not hold, all seen at one instant.
+func (f *fleet) broken(rules []rule) string {
+	selects := make([]string, len(rules))
+	for i, r := range rules {
+		selects[i] = fmt.Sprintf("SELECT %d AS i, (%s) AS n", i, r.count)
+	}
+	rows, err := f.Pool.Query(context.Background(), "SELECT i, n FROM ("+strings.Join(selects, " UNION ALL ")+") x WHERE n > 0 ORDER BY i")
+	if err != nil {
+		return err.Error()
+	}
+	var (
+		all  []string
+		i, n int
+	)
+	_, err = pgx.ForEachRow(rows, []any{&i, &n}, func() error {
+		all = append(all, fmt.Sprintf("%s: %d", rules[i].broken, n))
+		return nil
+	})
+	if err != nil {
+		return err.Error()
+	}
+	return strings.Join(all, "; ")
+}
+
+// guard looks again and again whether what holds always holds, and fails the test at the end if it once did not. The function
+// that it returns ends it.
+func (f *fleet) guard() (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	seen := ""
+	wg.Go(func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for seen == "" {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				seen = f.broken(always)
+			}
+		}
+	})
+	end = sync.OnceFunc(func() {
+		cancel()
+		wg.Wait()
+		if seen != "" {
+			f.t.Errorf("at one instant: %s", seen)
+		}
+	})
+	f.t.Cleanup(end)
+	return end
+}
+
+// check fails the test unless everything is as it has to be when nothing is under way.
+func (f *fleet) check() {
+	f.t.Helper()
+	require.Empty(f.t, f.broken(append(append([]rule{}, always...), settled...)), "%s", f.picture())
+}
+
+// clean deletes every deployment and waits until nothing of any is left.
+func (f *fleet) clean() {
+	f.t.Helper()
+	if ids := f.deployments(); len(ids) > 0 {
+		f.change((*lifecycle.Client).Delete, ids...)
+	}
+	f.nothing()
+}
+
+// nothing waits until nothing of any deployment is left.
+func (f *fleet) nothing() {
+	f.t.Helper()
+	f.until(func() bool { return f.broken(gone) == "" }, func() string { return "left over: " + f.broken(gone) })
+	f.check()
+}
