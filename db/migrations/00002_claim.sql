@@ -41,6 +41,9 @@ CREATE TYPE berth.claimed AS (
     deadline_at        timestamptz
 );
 
+-- Few rows, if any. lost changes only where a worker was lost, so a claim keeps its row on its page all the same.
+CREATE INDEX provisioner_resources_suspect_idx ON berth.provisioner_resources (provisioner, id) WHERE lost >= 2;
+
 -- Claims places, each named once. SKIP LOCKED loses nothing: whoever holds a row is an outcome (it follows up), an intent (it
 -- inserts a job) or the dispatcher (it does, or looks again). With take_over false, a lease whose worker died is left alone.
 -- +goose StatementBegin
@@ -70,15 +73,24 @@ BEGIN
         WHERE x.claimed_generation < x.generation
           AND (h.fence IS NULL OR (h.deployment_id IS NOT NULL AND h.deployment_id <> ALL (coalesce(free, '{}'))));
     IF i IS NULL THEN RETURN; END IF;
-    -- Lost twice: those that died together are spread out, so that a third loss convicts. Few are ever lost.
+    -- What lost two workers in a row is suspected of killing them, and the next loss convicts it. So it is spread out, away from
+    -- what it died with, and no worker has two suspects at once: what else is in flight when it is lost is not convicted with it.
     UPDATE berth.provisioner_resources x
-    SET fence = NULL, leased_by = NULL, leased_until = NULL, lost = 2, reason = 'Interrupted',
-        message = 'two workers were lost in a row while they held it', claimed_generation = x.generation,
-        retry_at = clock_timestamp() + random() * spread
-    FROM ROWS FROM (unnest(i), unnest(p)) AS l (id, provisioner)
-    WHERE x.id = l.id AND x.provisioner = l.provisioner AND x.fence IS NOT NULL AND x.lost = 1
+    SET fence = NULL, leased_by = NULL, leased_until = NULL, lost = greatest(x.lost, 2),
+        reason = CASE WHEN x.lost = 1 THEN 'Interrupted' ELSE x.reason END,
+        message = CASE WHEN x.lost = 1 THEN 'two workers were lost in a row while they held it' ELSE x.message END,
+        claimed_generation = x.generation, retry_at = clock_timestamp() + random() * spread
+    FROM ROWS FROM (unnest(i), unnest(p), unnest(f)) AS l (id, provisioner, fence)
+    WHERE x.id = l.id AND x.provisioner = l.provisioner
+      AND (x.fence IS NOT NULL AND x.lost = 1
+           OR x.fence IS NULL AND x.lost >= 2 AND l.fence IS DISTINCT FROM (
+               SELECT c.fence FROM ROWS FROM (unnest(i), unnest(p), unnest(f)) AS c (id, provisioner, fence)
+               JOIN berth.provisioner_resources y ON y.id = c.id AND y.provisioner = c.provisioner
+               WHERE y.fence IS NULL AND y.lost >= 2
+                 AND NOT EXISTS (SELECT FROM berth.provisioner_resources s WHERE s.lost >= 2 AND s.leased_by = worker)
+               ORDER BY c.fence LIMIT 1))
       AND (x.deployment_id IS NULL OR x.deployment_id = ANY (free))
-      AND (x.leased_until <= clock_timestamp() OR take_over AND NOT berth.lease_live(x.leased_by, x.leased_until, alive))
+      AND (x.fence IS NULL OR x.leased_until <= clock_timestamp() OR take_over AND NOT berth.lease_live(x.leased_by, x.leased_until, alive))
       AND NOT berth.blocked(x.id, x.provisioner, x.desired_phase);
     -- A live lease: its holder follows up. Blocked: whoever removes the old place wakes this one.
     RETURN QUERY UPDATE berth.provisioner_resources x
@@ -98,6 +110,7 @@ END $$;
 -- +goose Down
 
 DROP FUNCTION berth.claim(uuid[], text[], uuid[], uuid, interval, interval, boolean, interval);
+DROP INDEX berth.provisioner_resources_suspect_idx;
 DROP TYPE berth.claimed;
 DROP FUNCTION berth.blocked(uuid, text, text);
 DROP FUNCTION berth.lease_live(uuid, timestamptz, interval);
