@@ -1,11 +1,11 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"berth/db/dbsqlc"
+	"berth/internal/defaults"
+	"berth/provisioner"
 )
 
 // A Deployment is how one stands. Its JSON form is the command line's.
@@ -79,7 +81,7 @@ type Filter struct {
 	State        string
 	Provisioner  string    // of the runtime
 	After        uuid.UUID // the last one of the page before
-	Limit        int       // 100 if zero, at most 1000
+	Limit        int       // defaults.Page if zero, at most defaults.MaxPage
 }
 
 // List shows deployments in the order of their ids, a page at a time.
@@ -93,10 +95,7 @@ func (c *Client) List(ctx context.Context, tx dbsqlc.DBTX, f Filter) ([]Deployme
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	p := &dbsqlc.DeploymentListParams{Organization: optional(f.Organization), Project: optional(f.Project), State: optional(f.State), Provisioner: optional(f.Provisioner), Most: int32(f.Limit)}
-	if f.Limit == 0 {
-		p.Most = 100
-	}
+	p := &dbsqlc.DeploymentListParams{Organization: optional(f.Organization), Project: optional(f.Project), State: optional(f.State), Provisioner: optional(f.Provisioner), Most: int32(cmp.Or(f.Limit, defaults.Page))}
 	if f.After != uuid.Nil {
 		p.After = &f.After
 	}
@@ -107,25 +106,26 @@ func (c *Client) List(ctx context.Context, tx dbsqlc.DBTX, f Filter) ([]Deployme
 	return c.withResources(ctx, tx, rows)
 }
 
-// maxPage is how many deployments are listed at a time.
-const maxPage = 1000
-
 func (f Filter) check() error {
-	if f.Limit < 0 || f.Limit > maxPage {
-		return refuse(ErrInvalid, fmt.Sprintf("limit %d", f.Limit), "out of range", fmt.Sprintf("use 1 to %d, and After for the next page", maxPage))
+	if f.Limit < 0 || f.Limit > defaults.MaxPage {
+		return refuse(ErrInvalid, fmt.Sprintf("limit %d", f.Limit), "out of range", fmt.Sprintf("use 1 to %d, and After for the next page", defaults.MaxPage))
 	}
 	if f.State != "" && !slices.Contains(states, f.State) {
 		return refuse(ErrInvalid, "state "+quote(f.State), "there is none of that name", "use one of "+strings.Join(states, ", "))
 	}
-	for _, n := range []struct {
-		kind, name string
-		form       *regexp.Regexp
-	}{{"organization", f.Organization, nameForm}, {"project", f.Project, nameForm}, {"provisioner", f.Provisioner, provisionerForm}} {
-		if n.name != "" && !n.form.MatchString(n.name) {
-			return refuse(ErrInvalid, n.kind+" "+quote(n.name), "no name has this form", "see the list of "+n.kind+"s")
-		}
+	return cmp.Or(
+		checkFilter("organization", f.Organization, nameForm.MatchString(f.Organization)),
+		checkFilter("project", f.Project, nameForm.MatchString(f.Project)),
+		checkFilter("provisioner", f.Provisioner, provisioner.ValidName(f.Provisioner) == nil),
+	)
+}
+
+// checkFilter refuses a name that nothing can have; some could not even be asked for.
+func checkFilter(kind, name string, possible bool) error {
+	if name == "" || possible {
+		return nil
 	}
-	return nil
+	return refuse(ErrInvalid, kind+" "+quote(name), "no name has this form", "see the list of "+kind+"s")
 }
 
 func (c *Client) withResources(ctx context.Context, tx dbsqlc.DBTX, rows []*dbsqlc.DeploymentDetail) ([]Deployment, error) {

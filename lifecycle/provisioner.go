@@ -199,7 +199,7 @@ func checkConfigured(set []Configured, defaultName string) error {
 	for i, s := range set {
 		what := "provisioner " + quote(s.Name)
 		switch {
-		case len(s.Name) > 48 || !provisionerForm.MatchString(s.Name):
+		case provisioner.ValidName(s.Name) != nil:
 			return refuse(ErrInvalid, what, "the name does not fit", "use up to 48 of a-z, 0-9 and single dashes between them")
 		case i > 0 && s.Name == set[i-1].Name:
 			return refuse(ErrInvalid, what, "it is configured twice", "give each its own name")

@@ -123,18 +123,6 @@ func (s *Spec) Path(key string) string {
 	return PathKey(s.path, key)
 }
 
-// Keys returns the keys that stand in this object, in their order. For objects whose keys are names that the person chose.
-func (s *Spec) Keys() []string {
-	if s.node == nil {
-		return nil
-	}
-	keys := make([]string, len(s.node.members))
-	for i, m := range s.node.members {
-		keys[i] = m.key
-	}
-	return keys
-}
-
 // Has reports whether the key is there, and makes it a known one. For objects and lists that may be left out:
 //
 //	if spec.Has("slot") {

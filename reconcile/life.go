@@ -103,8 +103,8 @@ func (l *life) beat(ctx context.Context) error {
 		l.takeOver = l.now().Add(defaults.Alive)
 	}
 	l.failed = false
-	// A second less than what others go by: runs end before anybody else begins.
-	l.until = began.Add(defaults.Alive - time.Second)
+	// Less than what others go by: runs end before anybody else begins.
+	l.until = began.Add(defaults.Alive - defaults.AliveMargin)
 	left := l.until.Sub(l.now())
 	if l.term == nil || l.term.Err() != nil {
 		l.term, l.lapse = context.WithCancelCause(context.WithoutCancel(ctx))

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"berth/internal/defaults"
 	"berth/internal/terminal"
 	"berth/lifecycle"
 )
@@ -25,16 +26,13 @@ type deploymentList struct {
 
 var states = []string{lifecycle.Pending, lifecycle.Running, lifecycle.Updating, lifecycle.Stopping, lifecycle.Stopped, lifecycle.Deleting, lifecycle.Errored}
 
-// maxPage is what lifecycle lists at most at a time.
-const maxPage = 1000
-
 // Validate refuses what would only give an empty listing.
 func (c *deploymentList) Validate() error {
 	switch {
 	case c.State != "" && !slices.Contains(states, c.State):
 		return fmt.Errorf("--state: %q is no state: use one of %s", shortened([]byte(c.State)), strings.Join(states, ", "))
-	case c.Limit < 1 || c.Limit > maxPage:
-		return fmt.Errorf("--limit: %d is out of range: use 1 to %d", c.Limit, maxPage)
+	case c.Limit < 1 || c.Limit > defaults.MaxPage:
+		return fmt.Errorf("--limit: %d is out of range: use 1 to %d", c.Limit, defaults.MaxPage)
 	case c.Org != "" && c.Project.organization != "" && !strings.EqualFold(c.Org, c.Project.organization):
 		return fmt.Errorf("--org: %q is not the organization of --project: leave one of them out", shortened([]byte(c.Org)))
 	}

@@ -44,7 +44,7 @@ func newShow(ad *admin, w io.Writer, made []lifecycle.Deployment) *show {
 // look prints what changed since the last time. It returns the deployments that are waited for and do not run.
 func (s *show) look(ctx context.Context) (waiting []lifecycle.Deployment, err error) {
 	byID := map[uuid.UUID]lifecycle.Deployment{}
-	page := lifecycle.Filter{Organization: demoOrganization, Project: demoProject, Limit: maxPage}
+	page := lifecycle.Filter{Organization: demoOrganization, Project: demoProject, Limit: defaults.MaxPage}
 	for {
 		all, err := s.ad.List(ctx, s.ad.pool, page)
 		if err != nil {
@@ -53,7 +53,7 @@ func (s *show) look(ctx context.Context) (waiting []lifecycle.Deployment, err er
 		for _, d := range all {
 			byID[d.ID] = d
 		}
-		if len(all) < maxPage {
+		if len(all) < defaults.MaxPage {
 			break
 		}
 		page.After = all[len(all)-1].ID

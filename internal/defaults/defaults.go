@@ -8,6 +8,7 @@ import "time"
 const (
 	Heartbeat   = 2 * time.Second  // how often a worker says that it lives
 	Alive       = 6 * time.Second  // a worker is dead this long after its last heartbeat
+	AliveMargin = time.Second      // and stops acting so long before that
 	Lease       = 60 * time.Second // hard end of a claim
 	CallTimeout = 20 * time.Second // of one call to a backend
 	LeaseMargin = 5 * time.Second  // a worker stops acting on a lease this long before its end
@@ -84,6 +85,7 @@ const (
 const (
 	WaitPoll    = 200 * time.Millisecond // how often a command that waits looks
 	Page        = 100                    // deployments of a listing
+	MaxPage     = 1000                   // and at most
 	TxTries     = 5                      // of a command's transaction, where the database lets another one go first
 	DemoPoll    = 50 * time.Millisecond  // how often dev looks until all run
 	DemoFollow  = 500 * time.Millisecond // and afterwards

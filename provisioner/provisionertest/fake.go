@@ -2,7 +2,6 @@ package provisionertest
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"sync"
 	"time"
@@ -50,13 +49,6 @@ type countKey struct {
 // NewFake makes a fake with a world of its own.
 func NewFake(name string, types ...provisioner.ResourceType) *Fake {
 	return &Fake{Name: name, World: NewWorld(), Types: types}
-}
-
-// Factory makes a factory whose provisioners are fakes in this world, named by their entry, whatever its spec says.
-func Factory(w *World, types ...provisioner.ResourceType) provisioner.Factory {
-	return func(name string, _ json.RawMessage) (provisioner.Provisioner, error) {
-		return &Fake{Name: name, World: w, Types: types}, nil
-	}
 }
 
 // Script queues steps for the next calls of a method, one each. Of Observe, a step stands for the entries one by one.
