@@ -21,6 +21,9 @@ var always = []rule{
 	{"made twice", `SELECT count(*) FROM (SELECT FROM trial.objects GROUP BY id, provisioner HAVING count(*) > 1) x`},
 	{"something is there that is not listed", `SELECT count(*) FROM trial.objects o WHERE NOT EXISTS
 		(SELECT FROM berth.provisioner_resources p WHERE p.id = o.id AND p.provisioner = o.provisioner)`},
+	{"a host is over its slots", `SELECT count(*) FROM berth.static_runtimes WHERE used > slots`},
+	{"used is not the sum of what is held", `SELECT count(*) FROM berth.static_runtimes r WHERE r.used <>
+		(SELECT coalesce(sum(s.slots), 0) FROM berth.static_slots s WHERE s.provisioner = r.provisioner AND s.host = r.host)`},
 	{"running without a ready place", `SELECT count(*) FROM berth.deployments d WHERE d.state = 'running' AND NOT EXISTS
 		(SELECT FROM berth.provisioner_resources p WHERE p.deployment_id = d.id AND p.phase = 'ready' AND p.desired_phase = 'ready')`},
 }
@@ -34,6 +37,12 @@ var settled = []rule{
 	{"not there as the row says", `SELECT count(*) FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
 		LEFT JOIN trial.objects o ON o.id = p.id AND o.provisioner = p.provisioner
 		WHERE v.type = 'world' AND p.phase IN ('ready', 'hibernated') AND coalesce(o.phase, CASE p.phase WHEN 'ready' THEN '' ELSE 'hibernated' END) <> p.phase`},
+	{"ready without the slots that it asked for, on the host that clients are told", `SELECT count(*) FROM berth.provisioner_resources p
+		JOIN berth.provisioners v ON v.name = p.provisioner
+		WHERE v.type = 'static' AND p.phase = 'ready' AND NOT EXISTS
+		(SELECT FROM berth.static_slots s JOIN berth.static_runtimes r ON r.provisioner = s.provisioner AND r.host = s.host
+		 WHERE s.resource_id = p.id AND s.provisioner = p.provisioner AND s.slots = (p.args ->> 'slots')::int AND s.ticket IS NULL
+		   AND r.url = p.config ->> 'host')`},
 	{"taken for a killer of workers", `SELECT count(*) FROM berth.provisioner_resources WHERE reason = 'WorkerLost'`},
 	{"a deadlock", `SELECT coalesce(sum(deadlocks), 0)::int FROM pg_stat_database WHERE datname = current_database()`},
 }
@@ -43,6 +52,8 @@ var gone = []rule{
 	{"a deployment", `SELECT count(*) FROM berth.deployments`},
 	{"a place", `SELECT count(*) FROM berth.provisioner_resources`},
 	{"an object outside", `SELECT count(*) FROM trial.objects`},
+	{"a slot, or somebody who waits for one", `SELECT count(*) FROM berth.static_slots`},
+	{"a slot counted as used", `SELECT coalesce(sum(used), 0)::int FROM berth.static_runtimes`},
 	{"an unfinished job", `SELECT count(*) FROM berth.river_job WHERE finalized_at IS NULL`},
 }
 
@@ -70,9 +81,9 @@ func (f *fleet) broken(rules []rule) string {
 	return strings.Join(all, "; ")
 }
 
-// guard looks again and again whether what holds always holds, and fails the test at the end if it once did not. The function
-// that it returns ends it.
-func (f *fleet) guard() (end func()) {
+// guard looks again and again whether what holds always holds, and what else is given, and fails the test at the end if it once
+// did not. The function that it returns ends it.
+func (f *fleet) guard(more ...rule) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	seen := ""
@@ -84,7 +95,7 @@ func (f *fleet) guard() (end func()) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				seen = f.broken(always)
+				seen = f.broken(append(more, always...))
 			}
 		}
 	})

@@ -121,6 +121,20 @@ func (f *fleet) tx(do func(context.Context, pgx.Tx) error) {
 	require.NoError(f.t, pgx.BeginFunc(context.Background(), f.Pool, func(tx pgx.Tx) error { return do(context.Background(), tx) }))
 }
 
+// createAll makes so many deployments at each provisioner, in one transaction.
+func (f *fleet) createAll(n int) (ids []uuid.UUID) {
+	f.t.Helper()
+	var all []lifecycle.NewDeployment
+	for range n {
+		for _, project := range f.projects {
+			id := uuid.New()
+			ids, all = append(ids, id), append(all, lifecycle.NewDeployment{ID: id, ProjectID: project})
+		}
+	}
+	f.tx(func(ctx context.Context, tx pgx.Tx) error { return f.admin.Create(ctx, tx, all...) })
+	return ids
+}
+
 // create makes deployments in the project of a provisioner. The annotations are as in key, value.
 func (f *fleet) create(at string, n int, annotations ...string) []uuid.UUID {
 	f.t.Helper()

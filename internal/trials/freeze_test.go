@@ -29,82 +29,118 @@ func deafAndOld(o *order) { o.Deaf, o.OldClock = true, true }
 // are done or after it, they write nothing, inside or outside, that stays.
 func TestAsleepPastTheLease(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct {
-		early    bool // awake while the others are still at it
-		sleepers []sleeper
-	}{
-		"WokenWhenAllIsDone": {sleepers: []sleeper{
+	stop, start, remove := (*lifecycle.Client).Stop, (*lifecycle.Client).Start, (*lifecycle.Client).Delete
+	cases := map[string]naps{
+		"MakingWokenWhenAllIsDone": {then: [2]change{stop, remove}, sleepers: []sleeper{
 			{hold{When: before, What: "trial.make"}, deaf},
+			{hold{When: before, What: "static_take"}, deafAndOld},
 			{hold{When: before, What: "trial.turn"}, deafAndOld},
+			{hold{When: answered, What: "static_take"}, deaf},
 			{hold{When: done, What: "Reconcile"}, oldClock},
 			{hold{When: answered, What: "PlaceClaim"}, listening},
 			{hold{When: before, What: "PlaceStore", Commit: true}, listening},
 		}},
-		"WokenMeanwhile": {early: true, sleepers: []sleeper{
+		"MakingWokenMeanwhile": {early: true, then: [2]change{stop, remove}, sleepers: []sleeper{
 			{hold{When: begun, What: "Reconcile"}, deaf},
+			{hold{When: sent, What: "static_take"}, deaf},
 			{hold{When: sent, What: "trial.turn"}, listening},
 			{hold{When: before, What: "PlaceStore"}, deafAndOld},
 			{hold{When: sent, What: "PlaceStore"}, oldClock},
 			{hold{When: before, What: "PlaceClaim"}, listening},
+		}},
+		"StoppingWokenWhenAllIsDone": {first: stop, then: [2]change{start, remove}, sleepers: []sleeper{
+			{hold{When: before, What: "static_release"}, deaf},
+			{hold{When: before, What: "trial.turn"}, deaf},
+			{hold{When: done, What: "Hibernate"}, deafAndOld},
+			{hold{When: before, What: "PlaceStore"}, oldClock},
+		}},
+		"DeletingWokenMeanwhile": {early: true, first: remove, then: [2]change{remove, remove}, sleepers: []sleeper{
+			{hold{When: before, What: "static_release"}, deaf},
+			{hold{When: sent, What: "trial.remove"}, listening},
+			{hold{When: done, What: "Deprovision"}, deafAndOld},
+			{hold{When: before, What: "PlaceDrop", Commit: true}, listening},
 		}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for range times(1) {
-				asleep(t, c.early, c.sleepers)
+				c.run(t)
 			}
 		})
 	}
 }
 
-func asleep(t *testing.T, early bool, sleepers []sleeper) {
-	f := begin(t, dbtest.New(t), map[string]backend{"a": {Type: "world", Delay: 50 * time.Millisecond}})
-	f.order.MaxWorkers = 10
+// naps are workers asleep while others do what is asked.
+type naps struct {
+	first    change    // what they are at; making if nil
+	then     [2]change // what is asked of one half and of the other while they sleep
+	early    bool      // they wake while the others are still at it
+	sleepers []sleeper
+}
+
+func (c naps) run(t *testing.T) {
+	f := begin(t, dbtest.New(t), both(t, 50, 50*time.Millisecond))
+	f.order.MaxWorkers = 5
 	end := f.guard()
+	awake := f.start()
+	if c.first != nil {
+		f.createAll(50)
+		f.running()
+	}
+	awake.signal(syscall.SIGTERM) // the sleepers are to be the only ones
+	awake.wait()
 	var asleep []*process
-	var ids, held []uuid.UUID
-	for _, s := range sleepers {
+	var held []uuid.UUID
+	for _, s := range c.sleepers {
 		p := f.start(s.order)
 		p.arm(s.at)
-		asleep = append(asleep, p)
-		held = append(held, p.id)
+		asleep, held = append(asleep, p), append(held, p.id)
 	}
-	ids = f.create("a", 100)
+	if c.first != nil {
+		f.change(c.first, f.deployments()...)
+	} else {
+		f.createAll(50)
+	}
 	for _, p := range asleep {
 		p.hears("at")
 		p.signal(syscall.SIGSTOP)
 		p.tell("on") // the first thing that it hears
 	}
 	leases := f.count(`SELECT count(*) FROM berth.provisioner_resources WHERE leased_by = ANY($1)`, held)
-	require.GreaterOrEqual(t, leases, len(sleepers)-1)
+	require.Positive(t, leases)
 	f.start()
-	f.change((*lifecycle.Client).Stop, ids[:50]...)
-	f.change((*lifecycle.Client).Delete, ids[50:]...)
-	dead := func() bool {
+	left := f.deployments()
+	f.change(c.then[0], left[:len(left)/2]...)
+	f.change(c.then[1], left[len(left)/2:]...)
+	f.until(func() bool {
 		return f.count(`SELECT count(*) FROM berth.workers WHERE id = ANY($1) AND alive_until > clock_timestamp()`, held) == 0
-	}
-	f.until(dead, f.picture)
+	}, f.picture)
 	others := func() {
-		f.none(`SELECT count(*) FROM berth.deployments WHERE desired_state = 'deleted' OR state <> 'stopped'`)
+		f.none(`SELECT count(*) FROM berth.deployments WHERE state <> desired_state`)
 		f.check()
 	}
-	if !early {
+	if c.early {
+		some := func() bool {
+			return f.count(`SELECT count(*) FROM berth.provisioner_resources WHERE leased_by = ANY($1)`, held) < leases
+		}
+		f.until(some, f.picture)
+	} else {
 		others()
 	}
-	refused := 0
 	for _, p := range asleep {
 		p.signal(syscall.SIGCONT)
 	}
+	refused := 0
 	for i, p := range asleep {
 		n := p.drain()
-		t.Logf("asleep %s: %d writes refused", sleepers[i].at, n)
+		t.Logf("asleep %s: %d writes refused", c.sleepers[i].at, n)
 		refused += n
 	}
 	others()
 	late := f.said("an outcome came too late")
 	t.Logf("%d places held by the sleepers, %d late writes outside refused, %d late outcomes dropped", leases, refused, late)
-	if !early { // or what they wrote was not late
+	if !c.early { // or what they wrote was not late
 		require.Positive(t, refused)
 		require.Positive(t, late)
 	}
@@ -113,9 +149,11 @@ func asleep(t *testing.T, early bool, sleepers []sleeper) {
 	f.until(func() bool {
 		return f.count(`SELECT count(*) FROM berth.workers WHERE alive_until > clock_timestamp()`) == len(asleep)+1
 	}, f.picture)
-	f.change((*lifecycle.Client).Start, ids[:50]...)
-	f.running()
-	f.check()
+	if left = f.deployments(); len(left) > 0 {
+		f.change((*lifecycle.Client).Start, left...)
+		f.running()
+		f.check()
+	}
 	f.clean()
 	end()
 }

@@ -25,6 +25,8 @@ var steps = []hold{
 	{When: answered, What: "PlaceClaim"},
 	{When: begun, What: "Reconcile"},
 	{When: begun, What: "Hibernate"},
+	{When: sent, What: "static_take"},
+	{When: answered, What: "static_take"},
 	{When: before, What: "trial.turn"},
 	{When: sent, What: "trial.turn"},
 	{When: done, What: "Reconcile"},
@@ -39,11 +41,11 @@ var steps = []hold{
 // and half of them change their mind.
 func TestKilledAtEachStep(t *testing.T) {
 	t.Parallel()
-	f := begin(t, dbtest.New(t), map[string]backend{"a": {Type: "world", Delay: 100 * time.Millisecond}})
+	f := begin(t, dbtest.New(t), both(t, 100, 100*time.Millisecond))
 	f.order.MaxWorkers = 20
 	end := f.guard()
 	workers := []*process{f.start(), f.start(), f.start()}
-	ids := f.create("a", 200)
+	ids := f.createAll(100)
 	var longest time.Duration
 	for range times(1) {
 		for i := 0; i < len(steps)+2; i += 2 {
@@ -61,7 +63,8 @@ func TestKilledAtEachStep(t *testing.T) {
 			longest = max(longest, took)
 		}
 	}
-	require.Equal(t, len(ids), f.count(`SELECT count(*) FROM trial.objects WHERE phase = 'ready'`))
+	require.Equal(t, 100, f.count(`SELECT count(*) FROM trial.objects WHERE phase = 'ready'`))
+	require.Equal(t, 100, f.count(`SELECT sum(used)::int FROM berth.static_runtimes`))
 
 	// And while they go.
 	r := round{{When: sent, What: "PlaceDrop"}, {When: before, What: "PlaceDrop", Commit: true}}

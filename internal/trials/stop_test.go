@@ -14,11 +14,11 @@ import (
 // Workers are replaced one after another while everything is under way, as a rollout does: nothing is lost, counted or waited for.
 func TestStoppedUnderLoad(t *testing.T) {
 	t.Parallel()
-	f := begin(t, dbtest.New(t), map[string]backend{"a": {Type: "world", Delay: 200 * time.Millisecond}})
+	f := begin(t, dbtest.New(t), both(t, 100, 200*time.Millisecond))
 	f.order.MaxWorkers = 20
 	end := f.guard()
 	workers := []*process{f.start(), f.start(), f.start()}
-	ids := f.create("a", 200)
+	ids := f.createAll(100)
 	calm := f.unrest(ids)
 	for range times(2) {
 		for i, w := range workers {

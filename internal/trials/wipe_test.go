@@ -15,7 +15,7 @@ import (
 // Nothing rests on a job: all are deleted, again and again, while deployments are made and change their minds.
 func TestAllJobsDeleted(t *testing.T) {
 	t.Parallel()
-	f := begin(t, dbtest.New(t), map[string]backend{"a": {Type: "world", Delay: 20 * time.Millisecond}})
+	f := begin(t, dbtest.New(t), both(t, 200*times(1), 20*time.Millisecond))
 	end := f.guard()
 	f.start()
 	f.start()
@@ -27,7 +27,7 @@ func TestAllJobsDeleted(t *testing.T) {
 	}
 	wiped := 0
 	for range times(20) {
-		ids = append(ids, f.create("a", 20)...)
+		ids = append(ids, f.createAll(10)...)
 		wiped += wipe()
 		some := make([]uuid.UUID, len(ids)/2)
 		for i, n := range rand.Perm(len(ids))[:len(some)] {

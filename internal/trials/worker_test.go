@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
 	"os"
@@ -22,10 +23,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"berth/db"
+	"berth/db/dbstatic"
 	"berth/internal/defaults"
 	"berth/jobs"
 	"berth/lifecycle"
 	"berth/provisioner"
+	"berth/provisioner/static"
 	"berth/reconcile"
 )
 
@@ -141,6 +144,7 @@ func (w *worker) run(ctx context.Context) (err error) {
 			return err
 		}
 		configured[name] = p
+		defer p.Close()
 		names = append(names, name)
 		known = append(known, lifecycle.Configured{Name: name, Type: b.Type, Info: p.Info()})
 	}
@@ -175,10 +179,13 @@ func (w *worker) run(ctx context.Context) (err error) {
 	return errors.Join(err, engine.Stop(hard))
 }
 
-func (w *worker) backend(pool *pgxpool.Pool, name string, b backend) (provisioner.Provisioner, error) {
+func (w *worker) backend(pool *pgxpool.Pool, name string, b backend) (*tapped, error) {
 	switch b.Type {
 	case "world":
 		return &tapped{&world{pool, name, b.Delay}, w}, nil
+	case static.Type:
+		p, err := static.Factory(dbstatic.New(pool))(name, b.Spec)
+		return &tapped{p, w}, err
 	}
 	return nil, fmt.Errorf("no type %q", b.Type)
 }
@@ -215,6 +222,14 @@ func (t *tapped) Hibernate(ctx context.Context, r *provisioner.Resource) (provis
 
 func (t *tapped) Deprovision(ctx context.Context, r *provisioner.Resource) (provisioner.Observation, error) {
 	return t.call(ctx, "Deprovision", t.Provisioner.Deprovision, r)
+}
+
+// Close ends what the backend does beside its calls.
+func (t *tapped) Close() error {
+	if c, ok := t.Provisioner.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
 }
 
 func (t *tapped) Activate(ctx context.Context) error {

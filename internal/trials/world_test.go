@@ -29,6 +29,11 @@ BEGIN
     PERFORM FROM berth.provisioner_resources x WHERE x.id = i AND x.provisioner = p AND x.fence = f FOR KEY SHARE;
     IF NOT FOUND THEN RAISE EXCEPTION 'the lease on % is lost', i USING ERRCODE = 'BR001'; END IF;
 END $$;
+CREATE FUNCTION trial.look(p text, i uuid, f uuid) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM trial.fence(p, i, f); -- and whatever was begun under an earlier fence is done, or never will be
+    RETURN (SELECT coalesce(min(o.phase), '') FROM trial.objects o WHERE o.id = i AND o.provisioner = p);
+END $$;
 CREATE FUNCTION trial.make(p text, i uuid, f uuid) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM trial.fence(p, i, f);
@@ -120,7 +125,7 @@ func (w *world) Check(context.Context) (provisioner.Capacity, error) {
 }
 
 func (w *world) phase(ctx context.Context, r *provisioner.Resource) (phase string, err error) {
-	err = w.pool.QueryRow(ctx, `SELECT coalesce(min(phase), '') FROM trial.objects WHERE id = $1 AND provisioner = $2`, r.ID, w.name).Scan(&phase)
+	err = w.pool.QueryRow(ctx, `SELECT trial.look($1, $2, $3)`, w.name, r.ID, r.Fence).Scan(&phase)
 	return phase, err
 }
 
