@@ -7,6 +7,7 @@ GOLANGCI ?= $(GO) tool -modfile=$(CURDIR)/tools/golangci-lint/go.mod golangci-li
 
 ARGS ?=
 COUNT ?= 20
+SOAK ?= 3
 PKG ?= ./...
 
 .DEFAULT_GOAL := help
@@ -27,8 +28,8 @@ race: ## Run all tests under the race detector, nothing from the cache
 	$(GO) test -race -count=1 -timeout 40m $(PKG)
 
 .PHONY: soak
-soak: ## Run all tests again and again under the race detector (COUNT=20)
-	$(GO) test -race -count=$(COUNT) -failfast -timeout 24h $(PKG)
+soak: ## Run all tests again and again under the race detector, the trials of whole workers longer (COUNT=20 SOAK=3)
+	BERTH_SOAK=$(SOAK) $(GO) test -race -count=$(COUNT) -failfast -timeout 24h $(PKG)
 
 .PHONY: bench
 bench: ## Measure side by side with bare River jobs and pgbench, and print the ratios
