@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -32,8 +33,8 @@ type workOptions struct {
 	keepDefault bool // leave the default provisioner as it is, where there is one
 }
 
-// work starts a process that takes jobs of the configured provisioners. It refuses a schema that is not the one it knows, and a
-// provisioner whose type changed. Nothing of it is left running after an error.
+// work starts a process that takes jobs of the configured provisioners. It refuses a schema that is not the one it knows, a clock
+// that is off, and a provisioner whose type changed. Nothing of it is left running after an error.
 func work(ctx context.Context, url string, f setFlags, o workOptions, logger *slog.Logger) (_ *working, err error) {
 	w := &working{logger: logger}
 	defer func() {
@@ -46,6 +47,9 @@ func work(ctx context.Context, url string, f setFlags, o workOptions, logger *sl
 		return nil, err
 	}
 	if err := db.RequireCurrent(ctx, pool); err != nil {
+		return nil, err
+	}
+	if err := db.RequireClock(ctx, pool, time.Now); err != nil {
 		return nil, err
 	}
 	queuePool, err := w.open(ctx, url, db.PoolOptions{MaxConns: defaults.QueuePool, Name: "berth queue"})

@@ -59,7 +59,7 @@ const (
 	QueuePool          = 8                      // connections of River in each process
 	LockTimeout        = 500 * time.Millisecond // of a worker's transactions: below deadlock_timeout, so that admin is never the victim
 	IdleInTransaction  = 5 * time.Second        // a session that stops inside a transaction is ended by the server
-	ClockSkew          = 2 * time.Second        // a process whose clock is further off than this is not ready
+	ClockSkew          = 2 * time.Second        // a worker whose clock is further off the database's than this does not start
 	ConnectTimeout     = 5 * time.Second        // of connecting, and of small statements that end things
 	ShutdownSoft       = 15 * time.Second       // running steps may finish in this time
 	ShutdownHard       = 5 * time.Second        // then they are cancelled, and get this long to stop
