@@ -146,7 +146,6 @@ type StaticRuntime struct {
 	UnhealthySince *time.Time
 	CordonedAt     *time.Time
 	RemovedAt      *time.Time
-	Open           bool
 }
 
 type StaticSlot struct {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -19,13 +18,17 @@ import (
 
 var _ static.Store = (*Store)(nil)
 
+// ErrNoHost says that a pool has no such host.
+var ErrNoHost = errors.New("the pool has no such runtime")
+
 // Store counts slots in the tables static_runtimes and static_slots. Safe for concurrent use.
-type Store struct{ pool *pgxpool.Pool }
+type Store struct {
+	pool  *pgxpool.Pool
+	lines lines
+}
 
 // New returns a store on a pool of connections, which stays the caller's.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
-
-const placeColumns = "host, url, audience, data_dir, slots, wanted, failed_pings, unhealthy, largest, served"
 
 // Declare writes the hosts of a pool's configuration. Repeat-safe.
 func (s *Store) Declare(ctx context.Context, pool static.Pool, hosts []static.Host) ([]uuid.UUID, error) {
@@ -38,13 +41,16 @@ func (s *Store) Declare(ctx context.Context, pool static.Pool, hosts []static.Ho
 
 // Take takes slots for a resource, or makes it wait for them. Repeat-safe.
 func (s *Store) Take(ctx context.Context, pool static.Pool, t static.Take) (static.Place, error) {
-	return s.place(ctx, `SELECT `+placeColumns+` FROM berth.static_take($1, $2, $3, $4, $5, $6)`,
-		pool.Name, t.Resource, t.Fence, t.Slots, pool.Pack, t.ReadyOn)
+	return s.ask(ctx, pool, wish{resource: t.Resource, fence: t.Fence, slots: &t.Slots, readyOn: t.ReadyOn})
 }
 
 // Release gives back what a resource holds, or with keep only its place in the queue. Repeat-safe.
 func (s *Store) Release(ctx context.Context, pool static.Pool, resource, fence uuid.UUID, keep bool) (static.Place, error) {
-	return s.place(ctx, `SELECT `+placeColumns+` FROM berth.static_release($1, $2, $3, $4, $5)`, pool.Name, resource, fence, keep, pool.Pack)
+	w := wish{resource: resource, fence: fence}
+	if !keep {
+		w.slots = new(int)
+	}
+	return s.ask(ctx, pool, w)
 }
 
 // Report tells how a ping of a host went. Told twice, a failure counts twice.
@@ -62,39 +68,8 @@ func (s *Store) served(ctx context.Context, query string, args ...any) (ids []uu
 	return ids, err
 }
 
-func (s *Store) place(ctx context.Context, query string, args ...any) (p static.Place, err error) {
-	err = again(ctx, func() error {
-		p, err = scanPlace(s.pool.QueryRow(ctx, query, args...))
-		return err
-	})
-	return p, err
-}
-
-func scanPlace(row pgx.Row) (static.Place, error) {
-	var (
-		p                        static.Place
-		key, url, audience, dir  *string
-		slots, wanted, failed, l *int
-		unhealthy                *bool
-	)
-	if err := row.Scan(&key, &url, &audience, &dir, &slots, &wanted, &failed, &unhealthy, &l, &p.Served); err != nil {
-		return static.Place{}, err
-	}
-	p.Host = static.Host{Key: value(key), URL: value(url), Audience: value(audience), DataDir: value(dir), Slots: value(slots)}
-	p.Wanted, p.FailedPings, p.Unhealthy = value(wanted), value(failed), value(unhealthy)
-	p.NeverFits, p.Largest = l != nil, value(l)
-	return p, nil
-}
-
-func value[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
-}
-
-// again repeats a call that lost a race for a lock or for the last room of a host. What it still returns after a few tries is
-// for the caller to tell from a failure.
+// again repeats a call that lost a race for a lock. What it still returns after a few tries is for the caller to tell from a
+// failure.
 func again(ctx context.Context, try func() error) error {
 	const tries, pause = 4, 10 * time.Millisecond
 	for i := 0; ; i++ {
@@ -110,6 +85,8 @@ func again(ctx context.Context, try func() error) error {
 	}
 }
 
+// raced reports whether an error says that somebody else was in the way for a moment. That a host has no room for what was
+// just planned there is such a case: only somebody at work by hand can have taken it meanwhile.
 func raced(err error) bool {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
@@ -121,6 +98,3 @@ func raced(err error) bool {
 	}
 	return pg.ConstraintName == "static_runtimes_has_room"
 }
-
-// ErrNoHost says that a pool has no such host.
-var ErrNoHost = errors.New("the pool has no such runtime")

@@ -79,6 +79,7 @@ const (
 	PingFailures = 3               // in a row, and the host takes no new resources
 	ProbeEvery   = 5 * time.Second // how often a closed host is asked whether it answers again
 	AssignEvery  = time.Second     // how often free room is matched to those who wait, if nothing else did
+	TakeGroup    = 64              // callers of one process whose slots are taken in one transaction at most
 )
 
 // The command line.

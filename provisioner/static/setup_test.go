@@ -67,7 +67,12 @@ func (w *world) open(name string, spec map[string]any) *static.Static {
 
 func (w *world) openVia(store static.Store, via http.RoundTripper, name string, spec map[string]any) *static.Static {
 	w.t.Helper()
-	p, err := static.FactoryVia(store, via, 300*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond)(name, provisioner.Encode(spec))
+	return w.openTimed(store, via, name, spec, 300*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond)
+}
+
+func (w *world) openTimed(store static.Store, via http.RoundTripper, name string, spec map[string]any, ping, assign, probe time.Duration) *static.Static {
+	w.t.Helper()
+	p, err := static.FactoryVia(store, via, ping, assign, probe)(name, provisioner.Encode(spec))
 	require.NoError(w.t, err)
 	s := p.(*static.Static)
 	w.t.Cleanup(func() { require.NoError(w.t, s.Close()) })
@@ -116,4 +121,53 @@ func (s *stub) set(answer func(http.ResponseWriter, *http.Request)) {
 
 func status(code int) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+func spec(runtimes ...map[string]any) map[string]any { return map[string]any{"runtimes": runtimes} }
+
+func resource(slots int) *provisioner.Resource {
+	return &provisioner.Resource{ID: uuid.New(), Type: provisioner.Runtime, Args: args(slots)}
+}
+
+func config(t testing.TB, r *provisioner.Resource) provisioner.RuntimeConfig {
+	t.Helper()
+	c, err := provisioner.Decode[provisioner.RuntimeConfig](r.Config)
+	require.NoError(t, err)
+	return c
+}
+
+// hang answers nothing until the client gives up.
+func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+// used returns the slots used by host, and checks them against what is held.
+func (w *world) used(pool string) map[string]int {
+	w.t.Helper()
+	rows, err := w.db.Pool.Query(context.Background(), `
+		SELECT o.url, o.used, coalesce(sum(s.slots), 0)::int FROM berth.static_runtimes o
+		LEFT JOIN berth.static_slots s ON s.provisioner = o.provisioner AND s.host = o.host
+		WHERE o.provisioner = $1 GROUP BY o.url, o.used`, pool)
+	require.NoError(w.t, err)
+	defer rows.Close()
+	used := map[string]int{}
+	for rows.Next() {
+		var url string
+		var n, sum int
+		require.NoError(w.t, rows.Scan(&url, &n, &sum))
+		require.Equal(w.t, sum, n, "used of %s is not the sum of what is held", url)
+		used[url] = n
+	}
+	require.NoError(w.t, rows.Err())
+	return used
+}
+
+// eventually polls until a condition holds.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
 }

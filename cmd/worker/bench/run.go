@@ -34,7 +34,7 @@ type measurement struct {
 	run  func(ctx context.Context, url string, s Sizes, out io.Writer) error
 }
 
-var all = []measurement{{"backlog", Backlog}, {"latency", Latency}}
+var all = []measurement{{"backlog", Backlog}, {"latency", Latency}, {"reserve", Reservations}}
 
 // Names lists what can be measured.
 func Names() []string {
