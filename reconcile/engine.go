@@ -144,7 +144,8 @@ func (e *Engine) Stop(ctx context.Context) error {
 	e.serve()
 	e.parked.Wait()
 	e.served.Wait()
-	return errors.Join(append(errs, e.life.end(context.WithoutCancel(ctx)))...)
+	e.life.end(context.WithoutCancel(ctx))
+	return errors.Join(errs...)
 }
 
 // waitFor reports whether the group ended before ctx did.

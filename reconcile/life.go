@@ -116,12 +116,9 @@ func (l *life) beat(ctx context.Context) error {
 	return nil
 }
 
-func (l *life) say(ctx context.Context) (err error) {
-	if l.conn == nil || l.conn.IsClosed() {
-		if l.conn, err = pgx.ConnectConfig(ctx, l.config); err != nil {
-			l.conn = nil
-			return fmt.Errorf("connect: %w", err)
-		}
+func (l *life) say(ctx context.Context) error {
+	if err := l.connect(ctx); err != nil {
+		return err
 	}
 	id := l.current()
 	n, err := l.q.WorkerBeat(ctx, l.conn, &dbsqlc.WorkerBeatParams{ID: id, Version: l.version, Provisioners: l.names, Alive: defaults.Alive})
@@ -148,19 +145,46 @@ func (l *life) say(ctx context.Context) (err error) {
 	return nil
 }
 
-// end gives the id up: what it still holds may be taken over at once.
-func (l *life) end(ctx context.Context) error {
+// end gives the id up: what it still holds may be taken over at once. If the database can not be told, that is so a little later.
+func (l *life) end(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, defaults.ConnectTimeout)
 	defer cancel()
 	l.mu.Lock()
-	if l.lapse != nil {
+	began := l.lapse != nil
+	if began {
 		l.timer.Stop()
 		l.lapse(errNotAlive)
 	}
 	l.mu.Unlock()
-	if l.conn == nil || l.conn.IsClosed() {
+	if began {
+		err := l.sayEnd(ctx)
+		if err != nil { // the connection may have been cut since the last beat
+			err = l.sayEnd(ctx)
+		}
+		if err != nil {
+			l.log.Warn("the end of this worker could not be told; what it held is taken over a little later", slog.Any("error", err))
+		}
+	}
+	if l.conn != nil {
+		_ = l.conn.Close(ctx)
+	}
+}
+
+func (l *life) sayEnd(ctx context.Context) error {
+	if err := l.connect(ctx); err != nil {
+		return err
+	}
+	return l.q.WorkerEnd(ctx, l.conn, l.current())
+}
+
+// connect makes sure of a connection, as far as that can be known.
+func (l *life) connect(ctx context.Context) (err error) {
+	if l.conn != nil && !l.conn.IsClosed() {
 		return nil
 	}
-	err := l.q.WorkerEnd(ctx, l.conn, l.current())
-	return errors.Join(err, l.conn.Close(ctx))
+	if l.conn, err = pgx.ConnectConfig(ctx, l.config); err != nil {
+		l.conn = nil
+		return fmt.Errorf("connect: %w", err)
+	}
+	return nil
 }

@@ -24,7 +24,7 @@ func newTestLife(t *testing.T, d *dbtest.DB, names ...string) (*life, *clock) {
 	t.Helper()
 	c := &clock{}
 	l := newLife(d.Pool, "test", append([]string{}, names...), quiet(), c.now)
-	t.Cleanup(func() { require.NoError(t, l.end(context.Background())) })
+	t.Cleanup(func() { l.end(context.Background()) })
 	return l, c
 }
 
@@ -162,15 +162,40 @@ func TestEnd(t *testing.T) {
 	ctx := context.Background()
 	d := dbtest.New(t)
 	l, _ := newTestLife(t, d)
-	require.NoError(t, l.end(ctx), "what never began")
+	dead := func() (n int) {
+		require.NoError(t, d.Pool.QueryRow(ctx, `SELECT count(*) FROM berth.workers WHERE alive_until <= clock_timestamp()`).Scan(&n))
+		return n
+	}
+	l.end(ctx) // what never began
 	require.NoError(t, l.beat(ctx))
 	term, _, _ := l.acting()
-	require.NoError(t, l.end(ctx))
+	l.end(ctx)
 	require.ErrorIs(t, context.Cause(term), errNotAlive)
-	var dead int
-	require.NoError(t, d.Pool.QueryRow(ctx, `SELECT count(*) FROM berth.workers WHERE alive_until <= clock_timestamp()`).Scan(&dead))
-	require.Equal(t, 1, dead)
-	require.NoError(t, l.end(ctx), "again")
+	require.Equal(t, 1, dead())
+	l.end(ctx) // again
+	require.Equal(t, 1, dead())
+}
+
+// Its connection was cut since it last said that it lives, or was cut then: its end is told all the same.
+func TestEndAfterACut(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for name, cut := range map[string]func(*testing.T, *life){
+		"between beats": func(t *testing.T, l *life) { require.NoError(t, l.conn.PgConn().Conn().Close()) },
+		"by a beat":     func(t *testing.T, l *life) { require.NoError(t, l.conn.Close(ctx)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := dbtest.New(t)
+			l, _ := newTestLife(t, d)
+			require.NoError(t, l.beat(ctx))
+			cut(t, l)
+			l.end(ctx)
+			var dead int
+			require.NoError(t, d.Pool.QueryRow(ctx, `SELECT count(*) FROM berth.workers WHERE alive_until <= clock_timestamp()`).Scan(&dead))
+			require.Equal(t, 1, dead)
+		})
+	}
 }
 
 // Rows of dead workers go once no lease names them: an unknown worker counts as alive.
