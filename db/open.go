@@ -26,7 +26,7 @@ var ErrServerTooOld = errors.New("the Postgres server is too old")
 // PoolOptions says what a pool is for. The zero value is a pool for an admin's calls.
 type PoolOptions struct {
 	MaxConns int32           // at most so many connections; 0 leaves it to the URL's pool_max_conns, else to pgx
-	Worker   bool            // sessions wait for a lock only briefly and are ended when they stop inside a transaction
+	Worker   bool            // sessions wait for a lock only briefly, are ended when they stop inside a transaction, and are read committed
 	Name     string          // shown as application_name; empty is "berth"
 	Dial     pgconn.DialFunc // makes the connections, and looks names up; nil for the network
 }
@@ -47,6 +47,7 @@ func Open(ctx context.Context, url string, o PoolOptions) (*pgxpool.Pool, error)
 	if o.Worker {
 		params["lock_timeout"] = milliseconds(defaults.LockTimeout)
 		params["idle_in_transaction_session_timeout"] = milliseconds(defaults.IdleInTransaction)
+		params["default_transaction_isolation"] = "read committed" // what decides is read after the lock, and not before
 	}
 	if o.Dial != nil {
 		config.ConnConfig.DialFunc = o.Dial

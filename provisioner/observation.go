@@ -20,5 +20,5 @@ type Observation struct {
 	Reason  string        // for programs: one CamelCase word, such as ImagePullBackOff; empty when all is well
 	Message string        // for people: one line, no secrets
 	Drift   []string      // paths of fields of ours that differ from what is asked; the name of a missing object
-	After   time.Duration // look again no sooner than this; 0 lets the caller choose
+	After   time.Duration // look again no sooner than this, an hour at most; 0 lets the caller choose
 }

@@ -52,8 +52,9 @@ func (e *Engine) call(ctx context.Context, b *backend, p *place) (o *outcome, no
 			return o, nil
 		}
 	}
-	// A value noted before its first use outside: the next step is taken at once.
-	o.again = err == nil && !o.met && seen.After == 0
+	// A value noted before its first use outside: the next step is taken at once. Past the deadline that is no longer believed: some
+	// backend may note something new each time.
+	o.again = err == nil && !o.met && seen.After == 0 && !p.overdue
 	return o, nil
 }
 

@@ -163,6 +163,17 @@ func TestWaitingForRoomHasNoDeadline(t *testing.T) {
 	require.Equal(t, 0, o.count(`SELECT count(deadline_at) FROM berth.provisioner_resources`))
 }
 
+// What could not be met at all and is only waited for now, as under another configuration, is no error any more.
+func TestGivenUpThatWaitsIsNotGivenUp(t *testing.T) {
+	t.Parallel()
+	o := newOne(t, options{})
+	require.True(t, o.step(says(unknown, provisioner.ErrInvalid)).GivenUp)
+	require.Equal(t, "errored", o.state(o.deployment))
+	require.True(t, o.step(says(pending, errors.New("boom"))).GivenUp, "not met yet")
+	require.False(t, o.step(says(pending, provisioner.ErrNoCapacity)).GivenUp)
+	require.Equal(t, "pending", o.state(o.deployment))
+}
+
 // A value that was noted before its first use: the next step is taken at once. The same state in other words is no reason to,
 // or a backend that encodes it anew each time would be called in a loop.
 func TestStateChangedIsCalledAgainAtOnce(t *testing.T) {
@@ -176,6 +187,8 @@ func TestStateChangedIsCalledAgainAtOnce(t *testing.T) {
 	require.True(t, o.step(notes(`{"a":2}`, pending, nil)).Waiting)
 	require.False(t, o.step(notes(`{"a":3}`, provisioner.Observation{Phase: provisioner.PhasePending, After: time.Minute}, nil)).Waiting, "it asked for time")
 	require.False(t, o.step(notes(`{"a":4}`, pending, errors.New("boom"))).Waiting, "a failure backs off")
+	o.exec(`UPDATE berth.provisioner_resources SET deadline_at = now()`)
+	require.False(t, o.step(notes(`{"a":4.5}`, pending, nil)).Waiting, "past its deadline it is not believed any more")
 	require.False(t, o.step(notes(`{"a":5}`, ready, nil)).Waiting)
 	require.Equal(t, `{"a": 5}`, o.stand(o.id).State)
 }

@@ -63,14 +63,14 @@ func setAside(p *place) *outcome {
 	}
 }
 
-// look is when a place that is on its way is looked at again: no sooner than the backend asked for, and less often once it is
+// look is when a place that is on its way is looked at again: no sooner than the backend asked for, within reason, and less often once it is
 // past its deadline.
 func (p *place) look(after time.Duration) time.Duration {
 	d := defaults.Look
 	if p.overdue {
 		d = defaults.LookOverdue
 	}
-	d = max(after, d)
+	d = max(min(after, defaults.LookMax), d)
 	return d + rand.N(d/4+1)
 }
 

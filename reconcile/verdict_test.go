@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -132,6 +133,7 @@ func TestLook(t *testing.T) {
 		"asks for less":     {"not a storm", time.Millisecond, false, defaults.Look, defaults.Look * 5 / 4},
 		"asks for nonsense": {"not a storm", -time.Hour, false, defaults.Look, defaults.Look * 5 / 4},
 		"asks for more":     {"no sooner than asked", time.Minute, false, time.Minute, 75 * time.Second},
+		"asks for ever":     {"not what no row can hold", math.MaxInt64, false, defaults.LookMax, defaults.LookMax * 5 / 4},
 		"past its deadline": {"less often, and still", 0, true, defaults.LookOverdue, defaults.LookOverdue * 5 / 4},
 	} {
 		for range 100 {

@@ -417,7 +417,7 @@ SET phase = CASE WHEN o.phase = 'unknown' THEN p.phase ELSE o.phase END,
     message = CASE WHEN l.current THEN o.message ELSE p.message END,
     state = o.state, config = o.config,
     observed_generation = CASE WHEN l.current AND o.met THEN p.claimed_generation ELSE p.observed_generation END,
-    given_up_at = CASE WHEN NOT l.current THEN p.given_up_at WHEN o.met THEN NULL WHEN o.given_up THEN coalesce(p.given_up_at, now()) ELSE p.given_up_at END,
+    given_up_at = CASE WHEN NOT l.current THEN p.given_up_at WHEN o.met OR o.waits THEN NULL WHEN o.given_up THEN coalesce(p.given_up_at, now()) ELSE p.given_up_at END,
     failures = CASE WHEN NOT l.current THEN p.failures WHEN o.met THEN 0 WHEN o.failed THEN p.failures + 1 ELSE p.failures END,
     failing_since = CASE WHEN NOT l.current THEN p.failing_since WHEN o.met THEN NULL WHEN o.failed THEN coalesce(p.failing_since, now()) ELSE p.failing_since END,
     deadline_at = CASE WHEN NOT l.current THEN p.deadline_at

@@ -28,6 +28,7 @@ const (
 	MaxGrace      = 10 * time.Minute     // what the dispatcher's patience grows to in a backlog
 	Look          = time.Second          // until a pending place is looked at again
 	LookOverdue   = 10 * time.Second     // and once it is past its deadline
+	LookMax       = time.Hour            // longest that a backend may ask not to be looked at
 	BackoffBase   = time.Second          // first pause after a failure; doubled each time
 	BackoffMax    = 5 * time.Minute      // longest pause after a failure
 	FullWait      = time.Minute          // a place that waits for room looks by itself this often
