@@ -52,17 +52,26 @@ func TestConfigCheck(t *testing.T) {
 // Every fault of a file is told in one report, each with its place.
 func TestConfigFaults(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile(filepath.Join("testdata", "faults.json"))
-	require.NoError(t, err)
-	r := worker(t.Context(), configuredWith(string(raw), "s"), "config", "check")
-	require.Equal(t, exitRefused, r.status)
-	require.Empty(t, r.stdout)
-	for line := range strings.Lines(r.stderr) {
-		require.True(t, strings.HasPrefix(line, "worker: "), line)
+	cases := map[string]struct {
+		reason, file, report, defaultName string
+	}{
+		"Numbers":    {"what Go's decoder takes without a word, and numbers in other notations", "faults.json", "config_faults.txt", "s"},
+		"Everything": {"each kind of fault once: keys, names, types, hosts, slots, and a default that is not there", "faults_all.json", "config_faults_all.txt", "static"},
 	}
-	golden(t, "config_faults.txt", r.stderr)
-	for key, host := range map[string]string{"2.0": "a", "1e1": "b", `"2"`: "c", "99999999999999999999": "d", "-1": "g", "2.5": "i", "null": "j"} {
-		require.Contains(t, r.stderr, key, "the slots of host %s", host)
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			raw, err := os.ReadFile(filepath.Join("testdata", c.file))
+			require.NoError(t, err)
+			r := worker(t.Context(), configuredWith(string(raw), c.defaultName), "config", "check")
+			require.Equal(t, exitRefused, r.status, c.reason)
+			require.Empty(t, r.stdout, c.reason)
+			require.NotContains(t, r.stderr, "hunter2")
+			for line := range strings.Lines(r.stderr) {
+				require.True(t, strings.HasPrefix(line, "worker: "), line)
+			}
+			golden(t, c.report, r.stderr)
+		})
 	}
 }
 
