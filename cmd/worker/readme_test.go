@@ -1,0 +1,74 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/stretchr/testify/require"
+)
+
+var blockForm = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
+
+func blocks(t *testing.T, page, language string) (out []string) {
+	t.Helper()
+	raw, err := os.ReadFile(page)
+	require.NoError(t, err)
+	for _, m := range blockForm.FindAllStringSubmatch(string(raw), -1) {
+		if m[1] == language {
+			out = append(out, m[2])
+		}
+	}
+	require.NotEmpty(t, out)
+	return out
+}
+
+// What the README says can be followed: its configuration is accepted, its commands are commands, and its code is code that is
+// compiled and tested.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	const page = "../../README.md"
+	for _, text := range blocks(t, page, "json") {
+		r := worker(t.Context(), configuredWith(text, "static-example"), "config", "check")
+		require.Zero(t, r.status, r.stderr)
+	}
+
+	commands := 0
+	for _, text := range blocks(t, page, "sh") {
+		for line := range strings.Lines(text) {
+			line, _, _ = strings.Cut(line, "#")
+			args := strings.Fields(strings.ReplaceAll(line, " ID", " "+someID))
+			if len(args) == 0 || args[0] != "worker" {
+				continue
+			}
+			commands++
+			var c cli
+			parser, err := kong.New(&c, kong.Vars(vars()))
+			require.NoError(t, err)
+			_, err = parser.Parse(args[1:])
+			require.NoError(t, err, line)
+		}
+	}
+	require.Positive(t, commands)
+
+	examples := ""
+	for _, pattern := range []string{"../../lifecycle/example_test.go", "../../provisioner/provisionertest/example_test.go"} {
+		raw, err := os.ReadFile(filepath.Clean(pattern))
+		require.NoError(t, err)
+		examples += unindented(string(raw))
+	}
+	for _, text := range blocks(t, page, "go") {
+		require.Contains(t, examples, unindented(text))
+	}
+}
+
+func unindented(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(strings.TrimLeft(line, "\t"))
+	}
+	return b.String()
+}
