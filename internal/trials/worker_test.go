@@ -64,8 +64,12 @@ type worker struct {
 // work is the main function of a worker process; it returns the exit status. The first signal stops it, a second one kills it, as
 // `worker run` has it, and it ends with the test.
 func work(text string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	signalled, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(context.Background())
+	context.AfterFunc(signalled, func() {
+		stop()
+		cancel()
+	})
 	w := &worker{log: slog.New(slog.NewTextHandler(os.Stderr, nil)), holds: newHolds(say)}
 	if err := json.Unmarshal([]byte(text), &w.order); err != nil {
 		w.log.Error("order", slog.Any("error", err))
