@@ -22,7 +22,8 @@ func TestSpecFaults(t *testing.T) {
 	}{
 		"Example":        {"the example of the README", `{"runtimes": [{"host": "http://localhost:8081", "slots": 50, "data_dir": "/mnt/data", "audience_url": "http://localhost:8081"}]}`, nil},
 		"Everything":     {"every key that there is", `{"strategy": "pack", "release_on_stop": true, "slot": {"cpu": 2, "memory_gb": 8, "storage_gb": 10}, "runtimes": [` + good + `]}`, nil},
-		"Largest":        {"the most slots that can be counted", `{"runtimes": [{"host": "https://a", "slots": 2147483647}]}`, nil},
+		"Largest":        {"the most slots that can be counted", `{"slot": {"storage_gb": 4}, "runtimes": [{"host": "https://a", "slots": 2147483647}]}`, nil},
+		"TooMuchStorage": {"their bytes would overflow", `{"runtimes": [{"host": "https://a", "slots": 2147483647}]}`, []string{"runtimes[0].slots: 2147483647 amounts to more storage"}},
 		"Address":        {"IPv6 and a trailing slash", `{"runtimes": [{"host": "http://[::1]:80/", "slots": 1}]}`, nil},
 		"Empty":          {"nothing is listed", `{}`, []string{"runtimes"}},
 		"NoRuntimes":     {"an empty list", `{"runtimes": []}`, []string{"runtimes: has 0 entries"}},
