@@ -29,12 +29,16 @@ var situations = map[string]func(p *mPlace){
 		settled(p)
 		p.Generation, p.Claimed, p.Leased, p.Due = 4, 4, true, true
 	},
-	"asked anew":          func(p *mPlace) { settled(p); p.Generation, p.Intent, p.Due = 4, 4, true },
-	"asked anew, claimed": func(p *mPlace) { settled(p); p.Generation, p.Intent, p.Claimed, p.Leased, p.Due = 4, 4, 4, true, true },
-	"changed under a run": func(p *mPlace) { settled(p); p.Generation, p.Intent, p.Leased, p.Due = 4, 4, true, true },
-	"failing":             func(p *mPlace) { settled(p); p.Observed, p.Failures, p.Reason, p.Due = 1, 3, "Failed", true },
-	"failing, claimed":    func(p *mPlace) { settled(p); p.Observed, p.Failures, p.Leased, p.Due = 1, 3, true, true },
-	"failing, unknown":    func(p *mPlace) { settled(p); p.Phase, p.Observed, p.Failures, p.Due = "unknown", 0, 1, true },
+	"asked anew, unknown":    asked("unknown"),
+	"asked anew, absent":     asked("absent"),
+	"asked anew, pending":    asked("pending"),
+	"asked anew, ready":      asked("ready"),
+	"asked anew, hibernated": asked("hibernated"),
+	"asked anew, claimed":    func(p *mPlace) { settled(p); p.Generation, p.Intent, p.Claimed, p.Leased, p.Due = 4, 4, 4, true, true },
+	"changed under a run":    func(p *mPlace) { settled(p); p.Generation, p.Intent, p.Leased, p.Due = 4, 4, true, true },
+	"failing":                func(p *mPlace) { settled(p); p.Observed, p.Failures, p.Reason, p.Due = 1, 3, "Failed", true },
+	"failing, claimed":       func(p *mPlace) { settled(p); p.Observed, p.Failures, p.Leased, p.Due = 1, 3, true, true },
+	"failing, unknown":       func(p *mPlace) { settled(p); p.Phase, p.Observed, p.Failures, p.Due = "unknown", 0, 1, true },
 	"given up": func(p *mPlace) {
 		settled(p)
 		p.Observed, p.Failures, p.GivenUp, p.Reason, p.Due = 1, 1, true, "Invalid", true
@@ -59,6 +63,14 @@ var situations = map[string]func(p *mPlace){
 // settled is a place that stands as it is wished to.
 func settled(p *mPlace) {
 	p.Phase, p.Generation, p.Claimed, p.Intent, p.Observed = p.Desired, 3, 3, 3, 3
+}
+
+// asked is a place of which something was wished that nobody has taken up yet, whatever was seen of it last.
+func asked(seen string) func(*mPlace) {
+	return func(p *mPlace) {
+		settled(p)
+		p.Phase, p.Generation, p.Intent, p.Due = seen, 4, 4, true
+	}
 }
 
 // wishes are what a deployment can be wished to be, and its places with it.
