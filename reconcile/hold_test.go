@@ -31,16 +31,19 @@ func (f *fleet) running(n int) (ids []uuid.UUID) {
 	return ids
 }
 
-// othersGoOn creates deployments one after another while something is held, and demands that each comes to run. All but those that
-// queue behind what was asked for before them do so by their own job, before the dispatcher would help.
+// othersGoOn creates deployments one after another, for ten seconds, while something is held, and demands that each comes to run.
+// All but those that queue behind what was asked for before them do so by their own job, before the dispatcher would help.
 func (f *fleet) othersGoOn(n int) {
 	f.t.Helper()
 	took := make([]time.Duration, n)
+	tick := time.NewTicker(10 * time.Second / time.Duration(n))
+	defer tick.Stop()
 	for i := range took {
 		begun := time.Now()
 		id := f.create(1)[0]
 		f.none(`SELECT count(*) FROM berth.deployments WHERE id = $1 AND state <> 'running'`, id)
 		took[i] = time.Since(begun)
+		<-tick.C
 	}
 	slices.Sort(took)
 	f.t.Logf("others meanwhile, create to running: p50 %v, p99 %v, max %v", took[n/2], took[n*99/100], took[n-1])
@@ -104,26 +107,28 @@ func TestAdminHolds(t *testing.T) {
 			f.exec(`ANALYZE`)
 			log := &counting{}
 			n := f.startWith(options{log: log.logger()}, backends)
-			begun := make(chan struct{})
+			underWay := func() {
+				require.NoError(t, fake.Await(ctx, provisionertest.Hibernate, uuid.Nil, 50))
+			}
+			over := func() {}
 			if c.before != nil && c.n == 1 {
-				open := make(chan struct{})
-				t.Cleanup(func() { close(open) })
-				fake.Script(provisionertest.Hibernate, func(ctx context.Context, _ provisionertest.Call, do provisionertest.Do) (provisioner.Observation, error) {
-					close(begun)
-					return do(ctx)
-				})
+				reached, open := make(chan struct{}), make(chan struct{})
+				fake.Script(provisionertest.Hibernate, provisionertest.Gate(reached, open, false))
+				underWay = func() { <-reached }
+				over = func() {
+					close(open)
+					f.none(`SELECT count(*) FROM berth.river_job WHERE finalized_at IS NULL`)
+					require.Equal(t, 1, f.count(`SELECT count(*) FROM berth.provisioner_resources WHERE fence IS NOT NULL`), "the job is done, and its outcome waits")
+				}
 			}
 			if c.before != nil {
 				c.before(f, ids)
-			}
-			if c.before != nil && c.n == 1 {
-				<-begun
-			} else if c.before != nil {
-				require.NoError(t, fake.Await(ctx, provisionertest.Hibernate, uuid.Nil, 50))
+				underWay()
 			}
 			tx, err := f.Pool.Begin(ctx)
 			require.NoError(t, err)
 			require.NoError(t, c.within(ctx, f, tx, ids), "%s: admin is never refused", c.reason)
+			over()
 			f.othersGoOn(40)
 			if c.after != nil {
 				require.NoError(t, c.after(ctx, f, tx, ids), "%s: admin is never refused", c.reason)
