@@ -49,13 +49,13 @@ func TestAsleepPastTheLease(t *testing.T) {
 			{hold{When: before, What: "PlaceClaim"}, listening},
 		}},
 		"StoppingWokenWhenAllIsDone": {first: stop, then: [2]change{start, remove}, sleepers: []sleeper{
-			{hold{When: before, What: "static_release"}, deaf},
+			{hold{When: before, What: "static_take"}, deaf},
 			{hold{When: before, What: "trial.turn"}, deaf},
 			{hold{When: done, What: "Hibernate"}, deafAndOld},
 			{hold{When: before, What: "PlaceStore"}, oldClock},
 		}},
 		"DeletingWokenMeanwhile": {early: true, first: remove, then: [2]change{remove, remove}, sleepers: []sleeper{
-			{hold{When: before, What: "static_release"}, deaf},
+			{hold{When: before, What: "static_take"}, deaf},
 			{hold{When: sent, What: "trial.remove"}, listening},
 			{hold{When: done, What: "Deprovision"}, deafAndOld},
 			{hold{When: before, What: "PlaceDrop", Commit: true}, listening},
