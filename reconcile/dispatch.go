@@ -15,7 +15,7 @@ import (
 
 // dispatcher looks each second, until ctx ends.
 func (e *Engine) dispatcher(ctx context.Context) {
-	tick := time.NewTicker(defaults.Dispatch)
+	tick := time.NewTicker(e.dispatchEvery)
 	defer tick.Stop()
 	for {
 		select {

@@ -48,7 +48,7 @@ type Engine struct {
 	serve     context.CancelFunc
 	served    sync.WaitGroup
 
-	callTimeout time.Duration
+	callTimeout, dispatchEvery time.Duration
 }
 
 var _ jobs.Driver = (*Engine)(nil)
@@ -57,7 +57,7 @@ var _ jobs.Driver = (*Engine)(nil)
 func New(c Config) *Engine {
 	e := &Engine{
 		pool: c.Pool, lifecycle: c.Lifecycle, backends: map[string]*backend{}, log: c.Logger, q: dbsqlc.New(),
-		waiting: make(chan struct{}, defaults.HeldAtOnce), callTimeout: defaults.CallTimeout,
+		waiting: make(chan struct{}, defaults.HeldAtOnce), callTimeout: defaults.CallTimeout, dispatchEvery: defaults.Dispatch,
 	}
 	now := c.Now
 	if now == nil {

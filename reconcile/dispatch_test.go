@@ -1,0 +1,167 @@
+package reconcile
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"berth/db/dbsqlc"
+	"berth/db/dbtest"
+	"berth/internal/defaults"
+	"berth/provisioner"
+)
+
+// Every job is deleted, again and again, while wishes change. Everything still converges.
+func TestJobsDeletedUnderLoad(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	f, fake, backends := faked(t)
+	f.start(backends)
+	ids := f.create(60)
+	for i := range 10 {
+		for k, change := range []func(context.Context, pgx.Tx, ...uuid.UUID) error{f.admin.Stop, f.admin.Start, f.admin.Restart} {
+			f.tx(func(tx pgx.Tx) error { return change(ctx, tx, ids[(i+7*k)%60], ids[(i+13*k+1)%60]) })
+		}
+		f.exec(`DELETE FROM berth.river_job`)
+	}
+	f.none(`SELECT count(*) FROM berth.deployments WHERE state <> desired_state`)
+	f.tx(func(tx pgx.Tx) error { return f.admin.Delete(ctx, tx, ids...) })
+	f.exec(`DELETE FROM berth.river_job`)
+	f.clean()
+	empty(t, fake)
+}
+
+// What is due, and to whom it matters. Each place gets one job, in the queue and with the priority that it is to have.
+func TestDispatch(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for name, c := range map[string]struct {
+		reason   string
+		set      string
+		job      bool
+		queue    string
+		priority int
+	}{
+		"due":                  {"an intent whose job was lost", ``, true, "provisioner-a", 1},
+		"not due":              {"its job has time yet", `UPDATE berth.provisioner_resources SET retry_at = now() + interval '1 minute'`, false, "", 0},
+		"settled":              {"nothing is due", `UPDATE berth.provisioner_resources SET retry_at = NULL, claimed_generation = 1, observed_generation = 1, phase = 'ready'`, false, "", 0},
+		"a settled one looked": {"behind what a person waits for", `UPDATE berth.provisioner_resources SET claimed_generation = 1, observed_generation = 1, phase = 'ready'`, true, "provisioner-a", 2},
+		"leased by the living": {"it follows up", `UPDATE berth.provisioner_resources SET fence = gen_random_uuid(), leased_by = (SELECT id FROM berth.workers), leased_until = now() + interval '1 minute', claimed_generation = 1`, false, "", 0},
+		"leased by a stranger": {"alive until the hard end", `UPDATE berth.provisioner_resources SET fence = gen_random_uuid(), leased_by = gen_random_uuid(), leased_until = now() + interval '1 minute', claimed_generation = 1`, false, "", 0},
+		"leased by the dead": {"found at once, not at the hard end", `WITH w AS (INSERT INTO berth.workers (id, version, provisioners, alive_until) VALUES (gen_random_uuid(), '', '{}', now() - interval '1 second') RETURNING id)
+			UPDATE berth.provisioner_resources SET fence = gen_random_uuid(), leased_by = w.id, leased_until = now() + interval '1 minute', claimed_generation = 1 FROM w`, true, "provisioner-a", 1},
+		"leased too long": {"whoever it is", `UPDATE berth.provisioner_resources SET fence = gen_random_uuid(), leased_by = (SELECT id FROM berth.workers), leased_until = now(), claimed_generation = 1`, true, "provisioner-a", 1},
+		"blocked":         {"woken by whoever removes the old place", `INSERT INTO berth.provisioner_resources (id, provisioner, deployment_id, type, desired_phase, args) SELECT id, 'b', deployment_id, type, 'absent', '{}' FROM berth.provisioner_resources`, false, "", 0},
+		"missing":         {"into the queue that all work", `UPDATE berth.provisioners SET seen_at = now() - interval '1 hour'`, true, "shared", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, dbtest.New(t), map[string]provisioner.Provisioner{"a": &scripted{}, "b": &scripted{}})
+			f.notJustStarted()
+			e := f.engine(map[string]provisioner.Provisioner{}, options{set: func(e *Engine) { e.dispatchEvery = time.Hour }})
+			trust(e)
+			f.create(1)
+			f.exec(`DELETE FROM berth.river_job`)
+			f.exec(`UPDATE berth.provisioner_resources SET retry_at = now()`)
+			if c.set != "" {
+				f.exec(c.set)
+			}
+			require.NoError(t, e.Dispatch(ctx))
+			require.NoError(t, e.Dispatch(ctx), "a second look finds nothing")
+			require.Equal(t, map[bool]int{true: 1, false: 0}[c.job], f.count(`SELECT count(*) FROM berth.river_job`), c.reason)
+			if c.job {
+				require.Equal(t, 1, f.count(`SELECT count(*) FROM berth.river_job WHERE queue = $1 AND priority = $2`, c.queue, c.priority), c.reason)
+			}
+		})
+	}
+}
+
+// Patience grows with the time since anything came of a place, so a backlog is not buried under jobs; a wake-up begins it anew.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	o := newOne(t, options{set: func(e *Engine) { e.dispatchEvery = time.Hour }})
+	for since, want := range map[time.Duration]time.Duration{
+		0: defaults.Grace, 10 * time.Second: defaults.Grace, time.Minute: 30 * time.Second, 10 * time.Minute: 5 * time.Minute, 100 * time.Hour: defaults.MaxGrace,
+	} {
+		o.exec(`UPDATE berth.provisioner_resources SET retry_at = now(), updated_at = now() - $1::interval`, since)
+		require.NoError(t, o.Dispatch(ctx))
+		var next time.Duration
+		o.row(`SELECT retry_at - clock_timestamp() FROM berth.provisioner_resources`, nil, &next)
+		require.InDelta(t, want, next, float64(2*time.Second), "%v since the last outcome", since)
+	}
+	// One that was settled long ago and is woken must not wait ten minutes when its job is lost.
+	o.backend.reconcile = says(ready, nil)
+	o.drive(o.Engine, o.id)
+	o.exec(`UPDATE berth.provisioner_resources SET updated_at = now() - interval '10 days'`)
+	require.NoError(t, o.Wake(ctx, "a", o.id))
+	o.exec(`UPDATE berth.provisioner_resources SET retry_at = now()`)
+	require.NoError(t, o.Dispatch(ctx))
+	require.Equal(t, 1, o.count(`SELECT count(*) FROM berth.provisioner_resources WHERE retry_at < now() + interval '10 seconds'`))
+}
+
+// Deployments past a deadline that someone holds do not keep the others from being found.
+func TestOverdueBehindHeldOnes(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	o := newOne(t, options{})
+	ids := o.create(defaults.DispatchBatch + 10)
+	o.exec(`UPDATE berth.provisioner_resources SET deadline_at = now() WHERE deployment_id = ANY($1)`, ids)
+	tx, err := o.Pool.Begin(ctx)
+	require.NoError(t, err)
+	_, err = tx.Exec(ctx, `SELECT FROM berth.deployments WHERE id IN (SELECT id FROM berth.deployments WHERE id = ANY($1) ORDER BY id LIMIT $2) FOR UPDATE`, ids, defaults.DispatchBatch)
+	require.NoError(t, err)
+	o.none(`SELECT 10 - count(*) FROM berth.deployments WHERE state = 'errored'`)
+	require.NoError(t, tx.Rollback(ctx))
+	o.none(`SELECT count(*) FROM berth.deployments WHERE state <> 'errored' AND id = ANY($1)`, ids)
+	require.Equal(t, "pending", o.state(o.deployment))
+}
+
+// What waited for an older place to go is woken in the transaction in which it goes, at its own provisioner.
+func TestOldPlaceGoesFirst(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	a, b := &scripted{}, &scripted{}
+	backends := map[string]provisioner.Provisioner{"a": a, "b": b}
+	f := newFleet(t, dbtest.New(t), backends)
+	e := f.engine(backends, options{set: func(e *Engine) { e.dispatchEvery = time.Hour }})
+	d := f.create(1)[0]
+	id := f.runtime(d)
+	f.drive(e, id)
+	f.exec(`UPDATE berth.provisioner_resources SET desired_phase = 'absent', generation = generation + 1, intent_generation = generation + 1`)
+	f.beside(id, "b", "ready", false)
+	require.NoError(t, e.Drive(ctx, id, "b"))
+	require.Equal(t, 1, f.count(`SELECT count(*) FROM berth.provisioner_resources WHERE provisioner = 'b' AND claimed_generation = 0`), "it is blocked")
+	f.exec(`DELETE FROM berth.river_job`)
+	f.drive(e, id)
+	require.Equal(t, 1, f.count(`SELECT count(*) FROM berth.river_job WHERE queue = 'provisioner-b'`))
+	require.NoError(t, e.Drive(ctx, id, "b"))
+	require.Equal(t, "running", f.state(d))
+	require.Equal(t, 1, f.count(`SELECT count(*) FROM berth.deleted_resources WHERE provisioner = 'a'`))
+	// Moving back makes the place anew, and its tombstone goes: a sweep would take it for leave to delete.
+	_, err := dbsqlc.New().PlaceInsert(ctx, f.Pool, &dbsqlc.PlaceInsertParams{
+		Ids: []uuid.UUID{id}, Provisioners: []string{"a"}, DeploymentIds: []uuid.UUID{f.create(1)[0]}, Types: []string{"runtime"}, Names: []string{"old"},
+		DesiredPhases: []string{"absent"}, Args: []json.RawMessage{json.RawMessage(`{}`)}, Grace: defaults.Grace,
+	})
+	require.NoError(t, err)
+	require.Zero(t, f.count(`SELECT count(*) FROM berth.deleted_resources`))
+}
+
+// A great many are due at once, at several workers.
+func TestManyDue(t *testing.T) {
+	t.Parallel()
+	f, _, backends := faked(t)
+	f.running(3 * defaults.DispatchBatch)
+	f.exec(`UPDATE berth.provisioner_resources SET retry_at = now() - random() * interval '1 minute'`)
+	for range 3 {
+		f.engine(backends, options{})
+	}
+	f.none(fmt.Sprintf(`SELECT %d - count(*) FROM berth.river_job`, 3*defaults.DispatchBatch))
+	require.Equal(t, 3*defaults.DispatchBatch, f.count(`SELECT count(DISTINCT args) FROM berth.river_job`), "each once")
+}
