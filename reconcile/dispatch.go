@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"berth/db/dbsqlc"
@@ -54,8 +56,8 @@ func (e *Engine) Dispatch(ctx context.Context) error {
 	return nil
 }
 
-// hurryOrphans makes what the lately dead held due. No index says who holds what, because then every claim would have to keep
-// it; so the places are read, for as long as a lease could have lasted.
+// hurryOrphans makes what the lately dead held due, once for each of them: what is asked for after a death finds the lease dead by
+// itself. No index says who holds what, because then every claim would have to keep it; so the places are read.
 func (e *Engine) hurryOrphans(ctx context.Context) error {
 	if !e.life.mayTakeOver() {
 		return nil
@@ -64,12 +66,17 @@ func (e *Engine) hurryOrphans(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find workers that died: %w", err)
 	}
+	e.hurryMu.Lock()
+	defer e.hurryMu.Unlock()
+	e.hurried = slices.DeleteFunc(e.hurried, func(id uuid.UUID) bool { return !slices.Contains(dead, id) })
+	dead = slices.DeleteFunc(dead, func(id uuid.UUID) bool { return slices.Contains(e.hurried, id) })
 	if len(dead) == 0 {
 		return nil
 	}
 	if err := e.q.PlaceOrphaned(ctx, e.pool, dead); err != nil {
 		return fmt.Errorf("find what the dead held: %w", err)
 	}
+	e.hurried = append(e.hurried, dead...)
 	return nil
 }
 

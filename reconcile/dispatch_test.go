@@ -82,6 +82,30 @@ func TestDispatch(t *testing.T) {
 	}
 }
 
+// What the dead held is due at once, whatever it was set to in the meantime, and once: who died is not a reason each second.
+func TestOrphansAreHurriedOnce(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	o := newOne(t, options{set: func(e *Engine) { e.dispatchEvery = time.Hour }})
+	o.notJustStarted()
+	trust(o.Engine)
+	worker := uuid.New()
+	o.claimFor(worker, o.id)
+	o.exec(`UPDATE berth.provisioner_resources SET retry_at = now() + interval '10 minutes'`)
+	o.exec(`DELETE FROM berth.river_job`)
+	require.NoError(t, o.Dispatch(ctx))
+	require.Zero(t, o.count(`SELECT count(*) FROM berth.river_job`), "nobody died")
+	o.die(worker)
+	for range 3 {
+		require.NoError(t, o.Dispatch(ctx))
+		require.Equal(t, 1, o.count(`SELECT count(*) FROM berth.river_job`))
+	}
+	require.Len(t, o.hurried, 1)
+	o.exec(`UPDATE berth.workers SET alive_until = now() - $1::interval WHERE id = $2`, defaults.Lease, worker)
+	require.NoError(t, o.Dispatch(ctx))
+	require.Empty(t, o.hurried, "it is forgotten")
+}
+
 // Patience grows with the time since anything came of a place, so a backlog is not buried under jobs; a wake-up begins it anew.
 func TestPatience(t *testing.T) {
 	t.Parallel()

@@ -48,6 +48,9 @@ type Engine struct {
 	serve     context.CancelFunc
 	served    sync.WaitGroup
 
+	hurryMu sync.Mutex
+	hurried []uuid.UUID // the dead whose places were made due
+
 	callTimeout, dispatchEvery time.Duration
 }
 
