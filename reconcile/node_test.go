@@ -151,7 +151,37 @@ func (f *fleet) count(sql string, args ...any) (n int) {
 // none waits until the count is zero.
 func (f *fleet) none(sql string, args ...any) {
 	f.t.Helper()
-	require.Eventually(f.t, func() bool { return f.count(sql, args...) == 0 }, 3*time.Minute, 10*time.Millisecond, sql)
+	if !comes(func() bool { return f.count(sql, args...) == 0 }) {
+		f.t.Fatalf("never zero but %d: %s\n%s", f.count(sql, args...), sql, f.describe())
+	}
+}
+
+// describe is how things stand, for whoever has to find out why a test failed.
+func (f *fleet) describe() (out string) {
+	f.t.Helper()
+	f.row(`SELECT concat_ws(E'\n',
+		(SELECT string_agg(format('jobs %s %s %s: %s, oldest %s', queue, kind, state, n, age), E'\n') FROM (SELECT queue, kind, state, count(*) n, clock_timestamp() - min(scheduled_at) age FROM berth.river_job GROUP BY 1, 2, 3) j),
+		(SELECT string_agg(format('places %s %s%s%s: %s, due in %s to %s, failures %s, lost %s, %s', desired_phase, phase, w, l, n, a, b, failures, lost, reason), E'\n') FROM (
+			SELECT desired_phase, phase, CASE WHEN claimed_generation < generation THEN ' waiting' END w, CASE WHEN fence IS NOT NULL THEN ' leased' END l,
+				min(retry_at) - clock_timestamp() a, max(retry_at) - clock_timestamp() b, max(failures) failures, max(lost) lost, reason, count(*) n
+			FROM berth.provisioner_resources GROUP BY 1, 2, 3, 4, reason) p),
+		(SELECT string_agg(format('deployments %s %s: %s', desired_state, state, n), E'\n') FROM (SELECT desired_state, state, count(*) n FROM berth.deployments GROUP BY 1, 2) d),
+		(SELECT string_agg(format('worker alive for %s', alive_until - clock_timestamp()), E'\n') FROM berth.workers),
+		(SELECT string_agg(format('session %s %s %s for %s: %s', application_name, state, wait_event, clock_timestamp() - state_change, left(query, 60)), E'\n')
+			FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()))`, nil, &out)
+	return out
+}
+
+// comes polls, for three minutes: a machine may be busy with much else.
+func comes(is func() bool) bool {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); <-tick.C {
+		if is() {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *fleet) allRunning() {
@@ -221,7 +251,9 @@ func (f *fleet) events(deployment uuid.UUID) []string {
 // eventually waits until something is so.
 func eventually(t testing.TB, is func() bool, what string) {
 	t.Helper()
-	require.Eventually(t, is, 3*time.Minute, 10*time.Millisecond, what)
+	if !comes(is) {
+		t.Fatal("never so: " + what)
+	}
 }
 
 // options say how a worker differs from the usual.
