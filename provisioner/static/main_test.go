@@ -1,9 +1,16 @@
 package static_test
 
 import (
+	"os"
 	"testing"
 
 	"berth/db/dbtest"
 )
 
-func TestMain(m *testing.M) { dbtest.Main(m) }
+// TestMain makes the test binary a worker process when it is told to be one.
+func TestMain(m *testing.M) {
+	if raw, ok := os.LookupEnv(orderEnv); ok {
+		os.Exit(takeInProcess(raw))
+	}
+	dbtest.Main(m)
+}

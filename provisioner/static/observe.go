@@ -123,7 +123,7 @@ func (s *Static) Check(ctx context.Context) (provisioner.Capacity, error) {
 		c.Hosts = append(c.Hosts, provisioner.Host{Name: h.URL, Slots: h.Slots, Used: h.Used, Closed: closed(h)})
 	}
 	if waiting > 0 {
-		c.Problems = append(c.Problems, fmt.Sprintf("%d resources wait for room", waiting))
+		c.Problems = append(c.Problems, fmt.Sprintf("waiting for room: %d", waiting))
 	}
 	c.Slots, c.Used = &total, &used
 	return c, nil

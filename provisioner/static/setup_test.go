@@ -91,6 +91,7 @@ func args(slots int) json.RawMessage {
 // a stub is a runtime on loopback that answers as it is told.
 type stub struct {
 	url    string
+	close  func()
 	pings  atomic.Int64
 	mu     sync.Mutex
 	answer func(http.ResponseWriter, *http.Request)
@@ -108,6 +109,7 @@ func newStub(t testing.TB) *stub {
 		answer(w, r)
 	}))
 	t.Cleanup(server.Close)
+	s.close = func() { server.CloseClientConnections(); server.Close() }
 	t.Cleanup(server.CloseClientConnections)
 	s.url = server.URL
 	return s

@@ -50,7 +50,7 @@ func readSpec(raw json.RawMessage) (spec, error) {
 		default:
 			first[key] = r.Path("host")
 		}
-		if most := math.MaxInt64 / int64(1e9) / int64(c.slot.StorageGB); int64(h.Slots) > most {
+		if most := math.MaxInt64 / int64(1e9) / int64(max(c.slot.StorageGB, 1)); int64(h.Slots) > most {
 			r.Fault("slots", "amounts to more storage than can be counted", fmt.Sprintf("use at most %d slots of %d GB", most, c.slot.StorageGB))
 		}
 		h.Key = key

@@ -44,7 +44,7 @@ func TestSpecFaults(t *testing.T) {
 		"TwiceByPort":    {"a port that is the scheme's own", `{"runtimes": [{"host": "https://a", "slots": 1}, {"host": "https://a:443", "slots": 1}]}`, []string{"the same runtime"}},
 		"TwiceByAddress": {"an address in two spellings", `{"runtimes": [{"host": "http://[::1]", "slots": 1}, {"host": "http://[0:0::1]", "slots": 1}]}`, []string{"the same runtime"}},
 		"Audience":       {"an audience that is no URL", `{"runtimes": [{"host": "http://a", "slots": 1, "audience_url": "b"}]}`, []string{"runtimes[0].audience_url"}},
-		"Slot":           {"a slot of nothing", `{"slot": {"cpu": 0}, "runtimes": [` + good + `]}`, []string{"slot.cpu"}},
+		"Slot":           {"a slot of nothing", `{"slot": {"cpu": 0, "storage_gb": 0}, "runtimes": [` + good + `]}`, []string{"slot.cpu", "slot.storage_gb"}},
 		"Several":        {"everything that is wrong in one go", `{"strategy": 1, "runtimes": [{"host": "a", "slots": -1}]}`, []string{"strategy", "runtimes[0].host", "runtimes[0].slots"}},
 	}
 	for name, tc := range tests {
