@@ -310,7 +310,8 @@ END $$;
 -- +goose StatementEnd
 
 -- Tells how a ping of a host went. So many failures in a row close it to new ones; one success opens it, and serves those who
--- wait. A success needs to be told only of a host that is known to have failed.
+-- wait. A success needs to be told only of a host that is known to have failed. Returns whom it served, and those on the host
+-- whose failures keep them from being looked at soon: wake them.
 -- +goose StatementBegin
 CREATE FUNCTION berth.static_report(p text, h text, answered boolean, failures int, pack boolean) RETURNS uuid[] LANGUAGE plpgsql AS $$
 BEGIN
@@ -318,7 +319,11 @@ BEGIN
         PERFORM pg_advisory_xact_lock(hashtextextended(p, 2));
         UPDATE berth.static_runtimes o SET failed_pings = 0, unhealthy_since = NULL
         WHERE o.provisioner = p AND o.host = h AND (o.failed_pings > 0 OR o.unhealthy_since IS NOT NULL);
-        IF FOUND THEN RETURN berth.static_assign(p, pack); END IF;
+        IF FOUND THEN
+            RETURN berth.static_assign(p, pack) || ARRAY(SELECT s.resource_id FROM berth.static_slots s
+                JOIN berth.provisioner_resources x ON x.id = s.resource_id AND x.provisioner = s.provisioner
+                WHERE s.provisioner = p AND s.host = h AND x.failures > 0);
+        END IF;
     ELSE
         UPDATE berth.static_runtimes o SET failed_pings = o.failed_pings + 1,
             unhealthy_since = CASE WHEN o.failed_pings + 1 >= failures THEN clock_timestamp() END

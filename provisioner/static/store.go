@@ -17,9 +17,9 @@ type Store interface {
 	Take(ctx context.Context, pool Pool, t Take) (Place, error)
 	// Release gives back what a resource holds and no longer lets it wait; with keep, it goes on holding what it has.
 	Release(ctx context.Context, pool Pool, resource, fence uuid.UUID, keep bool) (Place, error)
-	// Report tells how a ping of a host went, and returns whom that gave room. Success needs to be told only of a host that is
-	// known to have failed.
-	Report(ctx context.Context, pool Pool, host string, answered bool) (served []uuid.UUID, err error)
+	// Report tells how a ping of a host went, and returns whom that gave room, and who failed on the host while it did. Success
+	// needs to be told only of a host that is known to have failed.
+	Report(ctx context.Context, pool Pool, host string, answered bool) (wake []uuid.UUID, err error)
 	// Assign gives free room to those who wait and returns who got it.
 	Assign(ctx context.Context, pool Pool) (served []uuid.UUID, err error)
 	// Served returns who holds all that was asked for, while its row still says that it waits for room.
