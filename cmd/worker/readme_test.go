@@ -65,6 +65,34 @@ func TestReadme(t *testing.T) {
 	}
 }
 
+var testForm = regexp.MustCompile("`(Test\\w+)`")
+
+// What a page says is tested has a test of that name.
+func TestPagesNameTestsThatThereAre(t *testing.T) {
+	t.Parallel()
+	code := ""
+	require.NoError(t, filepath.WalkDir("../..", func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		code += string(raw)
+		return err
+	}))
+	pages, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	named := 0
+	for _, page := range pages {
+		raw, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, m := range testForm.FindAllStringSubmatch(string(raw), -1) {
+			named++
+			require.Contains(t, code, "\nfunc "+m[1]+"(t *testing.T)", "named by %s", page)
+		}
+	}
+	require.Positive(t, named)
+}
+
 func unindented(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
