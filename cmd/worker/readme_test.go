@@ -65,6 +65,26 @@ func TestReadme(t *testing.T) {
 	}
 }
 
+var linkForm = regexp.MustCompile(`\]\(([^)#:]+)\)`)
+
+// What a page links to is there.
+func TestPagesLinkToWhatIsThere(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	links := 0
+	for _, page := range append(pages, "../../README.md", "../../CONTRIBUTING.md", "../../CHANGELOG.md") {
+		raw, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, m := range linkForm.FindAllStringSubmatch(blockForm.ReplaceAllString(string(raw), ""), -1) {
+			links++
+			_, err := os.Stat(filepath.Join(filepath.Dir(page), m[1]))
+			require.NoError(t, err, "linked by %s", page)
+		}
+	}
+	require.Positive(t, links)
+}
+
 var testForm = regexp.MustCompile("`(Test\\w+)`")
 
 // What a page says is tested has a test of that name.
