@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -98,8 +100,48 @@ type ConnectError struct {
 
 // Error returns the text, on one line.
 func (e *ConnectError) Error() string {
-	text := strings.Join(strings.Fields(e.err.Error()), " ")
+	text := strings.Join(strings.Fields(essence(e.err)), " ")
 	return fmt.Sprintf("connect to the database at %s: %s: check DATABASE_URL, and that the server runs", e.at, text)
+}
+
+// essence is what went wrong, once. pgx tells of each attempt, with TLS and without, in full; what a server says in so many words
+// beats an attempt that did not come so far.
+func essence(err error) string {
+	var said, rest []string
+	for _, e := range attempts(err) {
+		var answer *pgconn.PgError
+		var lookup *net.DNSError
+		var network *net.OpError
+		text := &rest
+		switch {
+		case errors.As(e, &answer):
+			e, text = answer, &said
+		case errors.As(e, &lookup):
+			e = lookup
+		case errors.As(e, &network):
+			e = network
+		}
+		if !slices.Contains(*text, e.Error()) {
+			*text = append(*text, e.Error())
+		}
+	}
+	if len(said) == 0 {
+		said = rest
+	}
+	return strings.Join(said, "; ")
+}
+
+// attempts are the errors that were joined to this one.
+func attempts(err error) []error {
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		return []error{err}
+	}
+	var all []error
+	for _, e := range joined.Unwrap() {
+		all = append(all, attempts(e)...)
+	}
+	return all
 }
 
 // Unwrap returns what went wrong.

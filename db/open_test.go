@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -92,6 +93,26 @@ func TestOpenNobodyThere(t *testing.T) {
 	require.ErrorContains(t, err, "check DATABASE_URL")
 	require.NotContains(t, err.Error(), secret)
 	require.NotContains(t, err.Error(), "\n")
+}
+
+// pgx tries with TLS and without, and tells of both.
+func TestOpenSaysOnce(t *testing.T) {
+	t.Parallel()
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	_, err := db.Open(t.Context(), "postgres://u:s3cr3t@h/berth?sslmode=prefer", db.PoolOptions{
+		Dial: func(context.Context, string, string) (net.Conn, error) { return nil, refused },
+	})
+	require.EqualError(t, err, `connect to the database at "h:5432" (database "berth", user "u"): `+
+		`dial tcp: connection refused: check DATABASE_URL, and that the server runs`)
+	require.ErrorIs(t, err, refused)
+
+	url, err := url.Parse(dbtest.NewEmpty(t).URL)
+	require.NoError(t, err)
+	query := url.Query()
+	query.Set("sslmode", "prefer")
+	url.Path, url.RawQuery = "/nobody_made_this", query.Encode()
+	_, err = db.Open(t.Context(), url.String(), db.PoolOptions{})
+	require.ErrorContains(t, err, `): FATAL: database "nobody_made_this" does not exist (SQLSTATE 3D000): check DATABASE_URL`)
 }
 
 func TestOpenTrimsURL(t *testing.T) {
