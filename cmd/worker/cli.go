@@ -46,7 +46,7 @@ type cli struct {
 		Show   projectShow   `cmd:"" help:"Show one project."`
 	} `cmd:"" help:"Projects: what deployments are made from."`
 	Deployment struct {
-		Create  deploymentCreate  `cmd:"" help:"Create a deployment. The same id again is the same deployment."`
+		Create  deploymentCreate  `cmd:"" help:"Create a deployment. The same id again is the same deployment, as it is by then."`
 		List    deploymentList    `cmd:"" help:"List deployments, a page at a time."`
 		Show    deploymentShow    `cmd:"" help:"Show one deployment, its resources, and why it is not as it should be."`
 		Events  deploymentEvents  `cmd:"" help:"List what happened to a deployment. It answers for deleted ones too."`

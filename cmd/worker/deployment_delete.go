@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 
@@ -21,7 +22,15 @@ func (c *deploymentDelete) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		if c.Wait == 0 {
-			a.say("deployment %s is being deleted", c.ID)
+			_, err := ad.Get(ctx, ad.pool, c.ID.UUID)
+			switch {
+			case errors.Is(err, lifecycle.ErrNotFound):
+				a.say("deployment %s is deleted", c.ID)
+			case err != nil:
+				return err
+			default:
+				a.say("deployment %s is being deleted", c.ID)
+			}
 			return nil
 		}
 		_, err = ad.await(ctx, c.ID.UUID, lifecycle.Deleted, c.Wait)

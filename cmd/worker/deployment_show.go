@@ -62,7 +62,10 @@ func resourceText(r lifecycle.Resource) io.WriterTo {
 	f.Add("phase", wished(r.Phase, r.DesiredPhase))
 	f.Add("reason", r.Reason)
 	f.Add("message", r.Message)
-	if r.Failures > 0 {
+	switch {
+	case r.Failures == 1:
+		f.Add("attempt", "failed once, at "+stamp(r.FailingSince))
+	case r.Failures > 1:
 		f.Add("attempt", fmt.Sprintf("failed %d times in a row, since %s", r.Failures, stamp(r.FailingSince)))
 	}
 	f.Add("next try", stamp(r.RetryAt))

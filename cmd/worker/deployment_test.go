@@ -172,7 +172,8 @@ func TestDeploymentWait(t *testing.T) {
 
 	r := b.worker("deployment", "wait", id, "--for", "running", "--timeout", "1ms")
 	require.Equal(t, exitFailed, r.status)
-	require.Contains(t, r.stderr, "after 1ms it is still pending")
+	require.Contains(t, r.stderr, `after 1ms it is still pending: no worker that has provisioner "static-example" is up: start worker run`)
+	b.exec("INSERT INTO berth.workers (id, version, provisioners, alive_until) VALUES (gen_random_uuid(), 'v', '{static-example}', now() + interval '1 hour')")
 
 	r = b.worker("deployment", "start", id, "--wait", "1ms", "-o", "json")
 	require.Equal(t, exitFailed, r.status)
@@ -205,6 +206,7 @@ func TestDeploymentWait(t *testing.T) {
 	b.exec("DELETE FROM berth.provisioner_resources WHERE deployment_id = $1", id)
 	require.Contains(t, b.worker("deployment", "delete", id, "--wait", "1m").stderr, "is deleted")
 	require.Zero(t, b.worker("deployment", "wait", id, "--for", "deleted").status)
+	require.Contains(t, b.worker("deployment", "delete", id).stderr, "is deleted")
 	require.Zero(t, b.worker("deployment", "delete", id, "--wait", "1m").status, "it may be repeated")
 	require.Contains(t, b.refused(exitFailed, "deployment", "wait", id, "--for", "running"), "was deleted")
 	require.Contains(t, b.refused(exitRefused, "deployment", "create", "acme/web", "--id", id), "was deleted")

@@ -20,6 +20,7 @@ type listed struct {
 	Type             string  `json:"type"`
 	Status           string  `json:"status"`
 	Default          bool    `json:"default"`
+	Workers          int64   `json:"workers"` // that are up and have it
 	Resources        int64   `json:"resources"`
 	SlotsTotal       *int    `json:"slots_total"`
 	SlotsUsed        *int    `json:"slots_used"`
@@ -57,13 +58,17 @@ func (ad *admin) listed(ctx context.Context) ([]listed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("count resources: %w", err)
 	}
+	live, err := ad.workers(ctx)
+	if err != nil {
+		return nil, err
+	}
 	count := map[string]int64{}
 	for _, p := range places {
 		count[p.Provisioner] = p.Places
 	}
 	all := make([]listed, len(known))
 	for i, k := range known {
-		all[i] = listed{Name: k.Name, Type: k.Type, Status: "ok", Default: k.Default, Resources: count[k.Name]}
+		all[i] = listed{Name: k.Name, Type: k.Type, Status: "ok", Default: k.Default, Workers: live[k.Name], Resources: count[k.Name]}
 		if k.Missing {
 			all[i].Status = "missing"
 		}
@@ -99,7 +104,7 @@ func (l *listed) room(runtimes []static.Runtime) {
 
 func provisionerTables(all []listed) io.WriterTo {
 	t := terminal.NewTable(terminal.Column{Head: "NAME", Least: 12}, terminal.Column{Head: "TYPE", Least: 6}, terminal.Column{Head: "STATUS"}, terminal.Column{Head: "DEFAULT"},
-		terminal.Column{Head: "RESOURCES", Right: true}, terminal.Column{Head: "SLOTS", Right: true}, terminal.Column{Head: "USED", Right: true}, terminal.Column{Head: "LARGEST FREE", Right: true})
+		terminal.Column{Head: "WORKERS", Right: true}, terminal.Column{Head: "RESOURCES", Right: true}, terminal.Column{Head: "SLOTS", Right: true}, terminal.Column{Head: "USED", Right: true}, terminal.Column{Head: "LARGEST FREE", Right: true})
 	hosts := terminal.NewTable(terminal.Column{Head: "HOST", Least: 20}, terminal.Column{Head: "PROVISIONER", Least: 12},
 		terminal.Column{Head: "SLOTS", Right: true}, terminal.Column{Head: "USED", Right: true}, terminal.Column{Head: "STANDING"})
 	any := false
@@ -108,7 +113,7 @@ func provisionerTables(all []listed) io.WriterTo {
 		if l.Default {
 			isDefault = "default"
 		}
-		t.Row(l.Name, l.Type, l.Status, isDefault, strconv.FormatInt(l.Resources, 10), number(l.SlotsTotal), number(l.SlotsUsed), number(l.LargestPlaceable))
+		t.Row(l.Name, l.Type, l.Status, isDefault, strconv.FormatInt(l.Workers, 10), strconv.FormatInt(l.Resources, 10), number(l.SlotsTotal), number(l.SlotsUsed), number(l.LargestPlaceable))
 		if l.Hosts == nil {
 			continue
 		}

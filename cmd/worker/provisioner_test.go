@@ -27,18 +27,23 @@ func TestProvisionerList(t *testing.T) {
 	b.exec("UPDATE berth.static_runtimes SET unhealthy_since = now() WHERE host = 'http://10.0.0.2:8081'")
 	b.exec("UPDATE berth.static_runtimes SET removed_at = now() WHERE host = 'http://10.0.0.4:8081'")
 	b.exec("UPDATE berth.provisioners SET seen_at = now() - interval '11 minutes' WHERE name = 'static-us'")
+	b.exec(`INSERT INTO berth.workers (id, version, provisioners, alive_until) VALUES
+		(gen_random_uuid(), 'v', '{static-eu,k8s-a}', now() + interval '1 hour'), (gen_random_uuid(), 'v', '{static-eu}', now() + interval '1 hour'),
+		(gen_random_uuid(), 'v', '{static-eu,static-us}', now())`)
 	b.ok("provisioner", "cordon", "static-eu", "http://10.0.0.3:8081")
 
 	all := decode[[]map[string]any](t, b.ok("provisioner", "list", "-o", "json"))
 	require.Len(t, all, 3)
 	for _, l := range all {
-		require.ElementsMatch(t, []string{"name", "type", "status", "default", "resources", "slots_total", "slots_used", "largest_placeable", "hosts"}, keys(l))
+		require.ElementsMatch(t, []string{"name", "type", "status", "default", "workers", "resources", "slots_total", "slots_used", "largest_placeable", "hosts"}, keys(l))
 	}
 	require.Equal(t, "k8s-a", all[0]["name"])
 	for _, k := range []string{"slots_total", "slots_used", "largest_placeable", "hosts"} {
 		require.Nil(t, all[0][k], "%s has no meaning there", k)
 	}
 	require.Equal(t, "ok", all[1]["status"])
+	require.EqualValues(t, 2, all[1]["workers"])
+	require.EqualValues(t, 0, all[2]["workers"], "who is dead does not count")
 	require.EqualValues(t, 30, all[1]["slots_total"], "what left the configuration counts no more")
 	require.EqualValues(t, 10, all[1]["largest_placeable"])
 	require.Len(t, all[1]["hosts"], 3)

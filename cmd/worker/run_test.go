@@ -171,7 +171,7 @@ func TestRun(t *testing.T) {
 	listed := decode[[]map[string]any](t, b.ok("provisioner", "list", "-o", "json"))
 	require.Len(t, listed, 1)
 	require.Equal(t, map[string]any{
-		"name": "static-example", "type": "static", "status": "ok", "default": true, "resources": 1., "slots_total": 4., "slots_used": 3., "largest_placeable": 1.,
+		"name": "static-example", "type": "static", "status": "ok", "default": true, "workers": 1., "resources": 1., "slots_total": 4., "slots_used": 3., "largest_placeable": 1.,
 		"hosts": []any{map[string]any{"host": g.URL, "slots": 4., "used": 3., "cordoned": false, "healthy": true, "removed": false}},
 	}, listed[0])
 

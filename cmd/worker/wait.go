@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
+	"berth/db/dbsqlc"
 	"berth/internal/defaults"
 	"berth/lifecycle"
 )
@@ -63,8 +67,8 @@ func (ad *admin) change(ctx context.Context, a *app, id uuid.UUID, out output, w
 	return waited
 }
 
-// await looks at a deployment until it is in the state. It gives up when it is errored, deleted, or out of time, and says why.
-// What was seen last comes back too; nothing if there is none.
+// await looks at a deployment until it is in the state. It gives up when it is errored, deleted, or out of time, and says why. A
+// database that went away may come back in time. What was seen last comes back too; nothing if there is none.
 func (ad *admin) await(ctx context.Context, id uuid.UUID, state string, most time.Duration) (last lifecycle.Deployment, err error) {
 	deadline := time.NewTimer(most)
 	defer deadline.Stop()
@@ -72,25 +76,69 @@ func (ad *admin) await(ctx context.Context, id uuid.UUID, state string, most tim
 	defer tick.Stop()
 	for {
 		d, err := ad.Get(ctx, ad.pool, id)
+		if errors.Is(err, lifecycle.ErrNotFound) {
+			if err = ad.gone(ctx, id, state, err); err == nil {
+				return last, nil
+			}
+		}
 		switch {
-		case errors.Is(err, lifecycle.ErrNotFound):
-			return last, ad.gone(ctx, id, state, err)
+		case disconnected(err):
 		case err != nil:
 			return last, err
 		case d.State == state:
 			return d, nil
 		case d.State == lifecycle.Errored:
 			return d, fmt.Errorf("deployment %s: it is errored%s: see worker deployment show", id, because(d))
+		default:
+			last = d
 		}
-		last = d
 		select {
 		case <-ctx.Done():
 			return last, ctx.Err()
 		case <-deadline.C:
-			return last, fmt.Errorf("deployment %s: after %v it is still %s%s: see worker deployment show", id, most, d.State, because(d))
+			if err != nil {
+				return last, fmt.Errorf("deployment %s: after %v the database is not there: %w: wait for it again when it is", id, most, err)
+			}
+			return last, fmt.Errorf("deployment %s: after %v it is still %s%s", id, most, d.State, ad.lateness(ctx, d))
 		case <-tick.C:
 		}
 	}
+}
+
+// disconnected reports whether there was no server to answer. One that restarts says so to whom it lets go and to whom comes early.
+func disconnected(err error) bool {
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) {
+		return strings.HasPrefix(answer.Code, "57P")
+	}
+	var connect *pgconn.ConnectError
+	var network net.Error
+	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) ||
+		errors.Is(err, pgconn.ErrConnClosed)
+}
+
+// lateness is why a deployment is not yet as it should be, and what to do: where nobody is there to say why, that.
+func (ad *admin) lateness(ctx context.Context, d lifecycle.Deployment) string {
+	live, err := ad.workers(ctx)
+	for _, r := range d.Resources {
+		if err == nil && live[r.Provisioner] == 0 && r.ObservedGeneration < r.Generation {
+			return fmt.Sprintf("%s: no worker that has provisioner %q is up: start worker run", because(d), r.Provisioner)
+		}
+	}
+	return because(d) + ": see worker deployment show"
+}
+
+// workers counts the live workers that have each provisioner.
+func (ad *admin) workers(ctx context.Context) (map[string]int64, error) {
+	rows, err := dbsqlc.New().WorkerCounts(ctx, ad.pool)
+	if err != nil {
+		return nil, fmt.Errorf("count workers: %w", err)
+	}
+	live := map[string]int64{}
+	for _, r := range rows {
+		live[r.Provisioner] = r.Workers
+	}
+	return live, nil
 }
 
 // gone says what it means that a deployment is not there: that it was deleted is what some wait for, and never was is a mistake.

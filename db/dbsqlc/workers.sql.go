@@ -39,6 +39,40 @@ func (q *Queries) WorkerBeat(ctx context.Context, db DBTX, arg *WorkerBeatParams
 	return result.RowsAffected(), nil
 }
 
+const workerCounts = `-- name: WorkerCounts :many
+SELECT p.name::text AS provisioner, count(*) AS workers
+FROM berth.workers w, unnest(w.provisioners) AS p(name)
+WHERE w.alive_until > clock_timestamp()
+GROUP BY p.name
+ORDER BY p.name
+`
+
+type WorkerCountsRow struct {
+	Provisioner string
+	Workers     int64
+}
+
+// How many live workers have each provisioner.
+func (q *Queries) WorkerCounts(ctx context.Context, db DBTX) ([]*WorkerCountsRow, error) {
+	rows, err := db.Query(ctx, workerCounts)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []*WorkerCountsRow{}
+	for rows.Next() {
+		var i WorkerCountsRow
+		if err := rows.Scan(&i.Provisioner, &i.Workers); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const workerDead = `-- name: WorkerDead :many
 SELECT w.id FROM berth.workers w
 WHERE w.alive_until <= clock_timestamp() AND w.alive_until > clock_timestamp() - $1::interval

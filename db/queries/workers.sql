@@ -18,3 +18,11 @@ DELETE FROM berth.workers w WHERE w.alive_until < clock_timestamp() - @older::in
 SELECT w.id FROM berth.workers w
 WHERE w.alive_until <= clock_timestamp() AND w.alive_until > clock_timestamp() - @within::interval
 ORDER BY w.id;
+
+-- name: WorkerCounts :many
+-- How many live workers have each provisioner.
+SELECT p.name::text AS provisioner, count(*) AS workers
+FROM berth.workers w, unnest(w.provisioners) AS p(name)
+WHERE w.alive_until > clock_timestamp()
+GROUP BY p.name
+ORDER BY p.name;
