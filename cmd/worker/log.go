@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"time"
@@ -22,3 +23,35 @@ func newLogger(w io.Writer, level string, lookupEnv func(string) (string, bool))
 	noColor, set := lookupEnv("NO_COLOR")
 	return slog.New(tint.NewTextHandler(w, &tint.Options{Level: l, TimeFormat: time.TimeOnly, NoColor: set && noColor != ""}))
 }
+
+// queueLogger is the logger of the queue. What River tells of its routine, some lines a minute, counts as debugging.
+func queueLogger(l *slog.Logger) *slog.Logger { return slog.New(routine{l.Handler()}) }
+
+// routine lowers everything below a warning.
+type routine struct{ slog.Handler }
+
+func lowered(l slog.Level) slog.Level {
+	if l < slog.LevelWarn {
+		return min(l, slog.LevelDebug)
+	}
+	return l
+}
+
+// Enabled says whether a record of this level is written, lowered.
+func (r routine) Enabled(ctx context.Context, l slog.Level) bool {
+	return r.Handler.Enabled(ctx, lowered(l))
+}
+
+// Handle writes a record, lowered.
+func (r routine) Handle(ctx context.Context, record slog.Record) error {
+	record.Level = lowered(record.Level)
+	return r.Handler.Handle(ctx, record)
+}
+
+// WithAttrs is what every handler has.
+func (r routine) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return routine{r.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup is what every handler has.
+func (r routine) WithGroup(name string) slog.Handler { return routine{r.Handler.WithGroup(name)} }

@@ -77,7 +77,7 @@ func work(ctx context.Context, url string, f setFlags, o workOptions, logger *sl
 		return nil, err
 	}
 	queue, err := jobs.NewClient(queuePool, jobs.Config{
-		Provisioners: set.Names(), MaxWorkers: o.maxWorkers, Driver: w.engine, Logger: logger, ID: uuid.NewString(),
+		Provisioners: set.Names(), MaxWorkers: o.maxWorkers, Driver: w.engine, Logger: queueLogger(logger), ID: uuid.NewString(),
 	})
 	if err != nil {
 		return nil, err
@@ -86,6 +86,7 @@ func work(ctx context.Context, url string, f setFlags, o workOptions, logger *sl
 		return nil, err
 	}
 	w.queue = queue
+	logger.Info("started: jobs are taken", slog.Any("provisioners", set.Names()), slog.String("version", programVersion()))
 	return w, nil
 }
 
