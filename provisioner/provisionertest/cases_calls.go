@@ -281,7 +281,7 @@ func invalidArgs(e *env) {
 			r := e.resource(args)
 			e.claim(e.b.Name, r)
 			if _, err := e.call(context.Background(), p, opReconcile, r); !errors.Is(err, provisioner.ErrInvalid) {
-				e.fail("Reconcile says: %v", err)
+				e.fail("Reconcile says %v, want an ErrInvalid", err)
 			}
 			e.holds(r.ID, nil)
 			e.remove(p, r) // delete works in every state
@@ -290,7 +290,7 @@ func invalidArgs(e *env) {
 			r.Args = args
 			e.claim(e.b.Name, r)
 			if _, err := e.call(context.Background(), p, opReconcile, r); !errors.Is(err, provisioner.ErrInvalid) {
-				e.fail("Reconcile of what is ready says: %v", err)
+				e.fail("Reconcile of what is ready says %v, want an ErrInvalid", err)
 			}
 			e.holds(r.ID, want)
 			e.arrive(p, opHibernate, r) // and so does stop

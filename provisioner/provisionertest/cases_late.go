@@ -93,7 +93,11 @@ func (e *env) lateOnce(from scene, old, now op, args json.RawMessage, want []str
 	}
 	release()
 	_, _ = e.finish(old, &stale, call) // what it says is not stored: its fence is not the current one
-	e.during("after the late call", func() {
+	late := "after the late call"
+	if e.b.Claim == nil && !e.b.FencedByContext {
+		late += ", for which neither Backend.Claim nor FencedByContext is set"
+	}
+	e.during(late, func() {
 		if e.b.Elapse != nil {
 			e.b.Elapse()
 		}

@@ -2,6 +2,9 @@ package provisionertest
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,14 +67,51 @@ type Backend struct {
 // Run runs the suite, a subtest per case. Cases for abilities that the backend does not have are left out.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
+	if h.New == nil {
+		t.Fatal("Harness.New is not set: it makes the backend to try")
+	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if err := c.try(h.New(t), h.Patience); err != nil {
+			b := h.New(t)
+			if err := b.complete(); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.try(b, h.Patience); err != nil {
 				t.Fatal(err)
 			}
 		})
 	}
+}
+
+// complete says what the suite cannot do without and was not given.
+func (b *Backend) complete() error {
+	if b == nil {
+		return errors.New("Harness.New made no Backend")
+	}
+	var missing []string
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"Name", b.Name != ""},
+		{"Open", b.Open != nil},
+		{"OtherName", b.OtherName != "" && b.OtherName != b.Name},
+		{"OpenOther", b.OpenOther != nil},
+		{"Type", b.Type != ""},
+		{"Args", b.Args != nil},
+		{"Inspect", b.Inspect != nil},
+		{"Steps", b.Steps != nil},
+	} {
+		if !f.set {
+			missing = append(missing, f.name)
+		}
+	}
+	if missing != nil {
+		return fmt.Errorf("every Backend needs %s, and OtherName another than Name: not set: %s",
+			"Name, Open, OtherName, OpenOther, Type, Args, Inspect and Steps", strings.Join(missing, ", "))
+	}
+	return nil
 }
 
 // A trial is one case of the suite.
