@@ -42,7 +42,7 @@ func (s *Static) Reconcile(ctx context.Context, r *provisioner.Resource) (provis
 	note, _ := provisioner.Decode[notes](r.State) // what can not be read is what nobody noted
 	place, err := s.store.Take(ctx, s.pool, Take{Resource: r.ID, Fence: r.Fence, Slots: args.Slots, ReadyOn: note.ReadyOn})
 	if err != nil {
-		return provisioner.Observation{Phase: provisioner.PhaseUnknown}, fmt.Errorf("take %d slots in %s: %w", args.Slots, s.pool.Name, err)
+		return provisioner.Observation{Phase: provisioner.PhaseUnknown}, fmt.Errorf("take %s in %s: %w", slots(args.Slots), s.pool.Name, err)
 	}
 	s.wake(place.Served)
 	if place.Key == "" {
@@ -76,7 +76,7 @@ func (s *Static) Reconcile(ctx context.Context, r *provisioner.Resource) (provis
 // without says why a resource has no slots.
 func (s *Static) without(ctx context.Context, n int, place Place) (provisioner.Observation, error) {
 	if place.NeverFits && place.Largest == 0 {
-		return provisioner.Observation{Phase: provisioner.PhaseAbsent}, fmt.Errorf("take %d slots in %s: %w", n, s.pool.Name, errNoHosts)
+		return provisioner.Observation{Phase: provisioner.PhaseAbsent}, fmt.Errorf("take %s in %s: %w", slots(n), s.pool.Name, errNoHosts)
 	}
 	if place.NeverFits {
 		return provisioner.Observation{Phase: provisioner.PhaseAbsent, Reason: reasonNeverFits}, s.neverFits(n, place.Largest)
@@ -137,7 +137,7 @@ func (s *Static) Hibernate(ctx context.Context, r *provisioner.Resource) (provis
 func parked(reason string, place Place) provisioner.Observation {
 	message := "holds no slots; a start takes some wherever there is room"
 	if reason == reasonKept {
-		message = fmt.Sprintf("a shared runtime: the %d slots on %s are kept, and the instance there is not deleted", place.Slots, place.URL)
+		message = fmt.Sprintf("a shared runtime: it keeps %s on %s, and the instance there is not deleted", slots(place.Slots), place.URL)
 	}
 	return provisioner.Observation{Phase: provisioner.PhaseHibernated, Reason: reason, Message: message}
 }

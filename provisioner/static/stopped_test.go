@@ -48,7 +48,7 @@ func TestStopIsSaid(t *testing.T) {
 	t.Parallel()
 	w, p, _, r, at, seen := stopping(t, false)
 	require.Equal(t, "SlotsKept", seen.Reason)
-	require.Contains(t, seen.Message, "2 slots on "+at+" are kept, and the instance there is not deleted")
+	require.Contains(t, seen.Message, "keeps 2 slots on "+at+", and the instance there is not deleted")
 	require.Equal(t, 2, w.used("pool")[at])
 	observed, err := p.Observe(t.Context(), []provisioner.Resource{*r})
 	require.NoError(t, err)
