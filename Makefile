@@ -10,6 +10,8 @@ COUNT ?= 20
 SOAK ?= 3
 PKG ?= ./...
 
+BUILD = CGO_ENABLED=0 $(GO) build -trimpath -o bin/worker ./cmd/worker
+
 .DEFAULT_GOAL := help
 .PHONY: help
 help: ## Show this list
@@ -17,7 +19,7 @@ help: ## Show this list
 
 .PHONY: demo
 demo: ## Show it at work on a private Postgres, then serve until Ctrl-C (ARGS="--once" to stop by itself)
-	@$(GO) run ./cmd/worker dev $(ARGS)
+	@$(BUILD) && exec bin/worker dev $(ARGS)
 
 .PHONY: test
 test: ## Run all tests (PKG=./reconcile for one package)
@@ -33,11 +35,11 @@ soak: ## Run all tests again and again under the race detector, the trials of wh
 
 .PHONY: bench
 bench: ## Measure side by side with bare River jobs and pgbench, and print the ratios
-	@$(GO) run ./cmd/worker bench $(ARGS)
+	@$(BUILD) && exec bin/worker bench $(ARGS)
 
 .PHONY: build
 build: ## Build the worker into bin/, static
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/worker ./cmd/worker
+	$(BUILD)
 
 .PHONY: fmt
 fmt: ## Format the code

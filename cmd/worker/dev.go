@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,7 +19,7 @@ import (
 type devCommand struct {
 	Once        bool   `name:"once" help:"End when all deployments run: 0, or 1 with the reasons if they do not within ${demo_timeout}."`
 	Deployments int    `name:"deployments" placeholder:"N" default:"${demo_size}" help:"How many deployments there are to be. ${demo_size} if not given."`
-	DataDir     string `name:"data-dir" placeholder:"DIR" type:"path" help:"Where the private Postgres keeps its data. A directory of the user's if not given."`
+	DataDir     string `name:"data-dir" placeholder:"DIR" type:"path" help:"Where the private Postgres keeps its data. If not given, $$BERTH_HOME, else a directory of the user's, such as ~/.local/share/berth."`
 }
 
 // Validate refuses what would show nothing, or take for ever.
@@ -26,6 +28,14 @@ func (c *devCommand) Validate() error {
 		return fmt.Errorf("--deployments: %d is out of range: use 1 to %d", c.Deployments, defaults.DemoMost)
 	}
 	return nil
+}
+
+// program is how this program was called, for commands that a person copies.
+func program() string {
+	if name := os.Args[0]; filepath.Base(name) == "worker" {
+		return name
+	}
+	return "worker"
 }
 
 // Run shows the worker at work: on a private Postgres, with stub runtimes and sample data.
@@ -49,7 +59,7 @@ func (c *devCommand) Run(ctx context.Context, a *app) (err error) {
 	}
 	defer release()
 	if err := db.Migrate(ctx, pool); err != nil {
-		return err
+		return place.anew(err)
 	}
 	runtimes, err := startRuntimes(ctx, pool)
 	if err != nil {
@@ -90,17 +100,30 @@ func (c *devCommand) Run(ctx context.Context, a *app) (err error) {
 // demoDatabase is where the sample data is.
 type demoDatabase struct {
 	url   string
+	dir   string // of a private server's data; empty for a server that was named
 	hint  string // how to look at it
 	close func() error
 }
 
 const demoName = "berth"
 
+// anew says of a schema that cannot be used what can be done if nobody else needs what is there.
+func (d demoDatabase) anew(err error) error {
+	var schema *db.SchemaError
+	if d.dir == "" || !errors.As(err, &schema) {
+		return err
+	}
+	return fmt.Errorf("dev: %w, or remove %s to begin anew", err, d.dir)
+}
+
 // database is the one that was named, or one on a private server that outlasts this process.
 func (c *devCommand) database(ctx context.Context, a *app) (demoDatabase, error) {
 	if a.DatabaseURL != "" {
+		if c.DataDir != "" {
+			return demoDatabase{}, &usageError{"dev: --data-dir is for a private Postgres, and DATABASE_URL names another: give one of them"}
+		}
 		return demoDatabase{url: a.DatabaseURL, close: func() error { return nil },
-			hint: "Look at it from another terminal with the same DATABASE_URL, or stop it with Ctrl-C:\n  worker deployment list"}, nil
+			hint: fmt.Sprintf("Look at it from another terminal with the same DATABASE_URL, or stop it with Ctrl-C:\n  %s deployment list", program())}, nil
 	}
 	server, err := postgres.Start(ctx, postgres.Options{Dir: c.DataDir, Name: "dev", Durable: true, Logf: a.say})
 	if err != nil {
@@ -110,8 +133,8 @@ func (c *devCommand) database(ctx context.Context, a *app) (demoDatabase, error)
 		return demoDatabase{}, errors.Join(err, server.Close())
 	}
 	url := server.URL(demoName)
-	return demoDatabase{url: url, close: server.Close, hint: fmt.Sprintf("Look at it from another terminal, or stop it with Ctrl-C:\n"+
-		"  worker deployment list --database-url '%s'\n  psql '%s' -c 'SELECT * FROM berth.deployment_details'", url, url)}, nil
+	return demoDatabase{url: url, dir: filepath.Dir(server.LogPath()), close: server.Close, hint: fmt.Sprintf("Look at it from another terminal, or stop it with Ctrl-C:\n"+
+		"  %s deployment list --database-url '%s'\n  psql '%s' -xc 'SELECT * FROM berth.deployment_details'", program(), url, url)}, nil
 }
 
 // createDatabase makes the database of the sample data where there is none.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"berth/db"
 	"berth/lifecycle"
 )
 
@@ -60,6 +61,21 @@ func TestDevAlone(t *testing.T) {
 	require.Contains(t, b.refused(exitFailed, "dev", "--once"), "another one works on this database")
 	release()
 	b.ok("dev", "--once", "--deployments", "1")
+}
+
+// A server that was named has its data elsewhere already.
+func TestDevDataDirOfAnother(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	require.Contains(t, b.refused(exitUsage, "dev", "--once", "--data-dir", t.TempDir()), "give one of them")
+}
+
+func TestDevAnew(t *testing.T) {
+	t.Parallel()
+	newer := &db.SchemaError{Versions: db.Versions{Schema: db.Version{Applied: 9, Latest: 3}}}
+	require.ErrorContains(t, demoDatabase{dir: "/data/dev15"}.anew(newer), "upgrade the worker, or remove /data/dev15 to begin anew")
+	require.Equal(t, error(newer), demoDatabase{}.anew(newer), "what somebody named is not for us to throw away")
+	require.Equal(t, errInterrupted, demoDatabase{dir: "/data/dev15"}.anew(errInterrupted))
 }
 
 // A pool of the same name that is somebody's is not taken over.
