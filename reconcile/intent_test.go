@@ -136,7 +136,7 @@ func TestRandomIntents(t *testing.T) {
 		}
 		return nil
 	}
-	f.start(backends)
+	n := f.start(backends)
 	ids := f.create(deployments)
 	type wish struct {
 		stopped bool
@@ -197,6 +197,8 @@ func TestRandomIntents(t *testing.T) {
 	f.tx(func(tx pgx.Tx) error { return f.admin.Delete(ctx, tx, ids...) })
 	f.clean()
 	empty(t, fake)
+	n.stop()
+	f.noDeadlock()
 }
 
 // The storm: a thousand wake-ups of one resource, one after another and many at once. It stays running, and there is one run under
