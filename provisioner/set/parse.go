@@ -84,7 +84,13 @@ func (p *parser) parse(raw string) {
 	}
 	root, err := hujson.Parse([]byte(raw + "\n")) // a comment on the last line wants its end
 	if err != nil {
-		p.faults = append(p.faults, syntax(err))
+		f := syntax(err)
+		f.Line = min(f.Line, 1+strings.Count(raw, "\n")) // and not the line that was added
+		f.Remedy = "look before it for a comma, quote or bracket that is missing"
+		if f.Line == 1 && strings.ContainsAny(raw[:1], "@/.~") {
+			f.Remedy = "write the text itself and not the name of its file"
+		}
+		p.faults = append(p.faults, f)
 		return
 	}
 	object, ok := root.Value.(*hujson.Object)
