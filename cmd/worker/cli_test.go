@@ -56,6 +56,8 @@ func TestWrongUse(t *testing.T) {
 		"Project":        {"a project has two names", []string{"deployment", "create", "acme"}, nil, "acme/web"},
 		"ProjectDeep":    {"and no more", []string{"deployment", "create", "a/b/c"}, nil, "acme/web"},
 		"ID":             {"an id is a UUID", []string{"deployment", "show", "12"}, nil, `"12" is no id`},
+		"Help":           {"of the command that was meant", []string{"deployment", "show"}, nil, `expected "<ID>": see worker deployment show --help`},
+		"HelpOfMany":     {"of those that may have been meant", []string{"deployment"}, nil, "see worker deployment --help"},
 		"NilID":          {"the nil UUID names nothing", []string{"deployment", "show", "00000000-0000-0000-0000-000000000000"}, nil, "is no id"},
 		"Slots":          {"zero is not a way to leave slots out", []string{"deployment", "update", someID, "--slots", "0"}, nil, `"0" is no number of slots`},
 		"SlotsHuge":      {"what is too large is not rounded", []string{"project", "create", "a/b", "--slots", "9007199254740993"}, nil, "2147483647"},

@@ -2,8 +2,11 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/alecthomas/kong"
 
 	"berth/db"
 	"berth/internal/terminal"
@@ -37,9 +40,22 @@ func usage(err error, args []string) error {
 		}
 	}
 	if !strings.Contains(text, "--help") {
-		text += ": see worker --help"
+		text += ": see " + asked(err) + " --help"
 	}
 	return &usageError{text}
+}
+
+// asked is the command that was meant, as far as it was understood.
+func asked(err error) string {
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) && wrong.Context != nil {
+		for _, p := range slices.Backward(wrong.Context.Path) {
+			if p.Command != nil {
+				return p.Command.FullPath()
+			}
+		}
+	}
+	return "worker"
 }
 
 // mayBeSecret reports whether a text may hold a password: an address, key=value pairs of one, or JSON.
