@@ -74,10 +74,14 @@ func (p *place) look(after time.Duration) time.Duration {
 	return d + rand.N(d/4+1)
 }
 
-// explain fills in what the backend did not say itself.
+// explain fills in what the backend did not say itself. A class is in the reason, and its name not again before the message.
 func (o *outcome) explain(reason string, err error) {
 	o.reason = cmp.Or(o.reason, reason)
-	o.message = cmp.Or(o.message, err.Error())
+	text := err.Error()
+	for _, class := range []error{provisioner.ErrInvalid, provisioner.ErrNoCapacity, provisioner.ErrUnavailable} {
+		text = strings.TrimPrefix(text, class.Error()+": ")
+	}
+	o.message = cmp.Or(o.message, text)
 }
 
 // contended reports whether the database, and not the backend, was in the way: somebody's lock, or a lease that was lost.

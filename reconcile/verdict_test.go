@@ -118,6 +118,8 @@ func TestVerdictKeepsWhatTheBackendSaid(t *testing.T) {
 	require.Equal(t, "NoCapacity", o.reason, "who waits for room is found by this word")
 	require.False(t, o.met)
 	require.Equal(t, provisioner.PhaseReady, o.seen, "it keeps what it has")
+	o = verdict(time.Now(), b, &place{desired: provisioner.PhaseReady}, provisioner.Observation{}, fmt.Errorf("%w: no room for 4 slots", provisioner.ErrNoCapacity))
+	require.Equal(t, "no room for 4 slots", o.message, "the class is the reason, and not said again")
 }
 
 // A backend is looked at again no sooner than it asked for.
