@@ -133,6 +133,13 @@ func TestOnceReadyStays(t *testing.T) {
 	require.Len(t, c.Problems, 1)
 	require.Contains(t, c.Problems[0], at+": ")
 
+	for _, size := range []int{3, 1} { // growth waits, less is given at once, and neither moves it
+		r.Args = args(size)
+		_, err := w.drive(p, r)
+		require.ErrorContains(t, err, at+": ")
+		require.Equal(t, at, config(t, r).Host)
+		require.Equal(t, min(size, 2), config(t, r).Slots)
+	}
 	other := w.ready(p, 1)
 	require.NotEqual(t, at, config(t, other).Host, "a closed host takes a new one")
 	net.set(at[len("http://"):], false)
