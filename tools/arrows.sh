@@ -14,6 +14,7 @@ stub() {
 	[[ $file == *.go ]] || file=$file/stub.go
 	dir=$(dirname "$file")
 	name=$(basename "$dir")
+	[[ $file != */example_test.go ]] || name=${name}_test
 	mkdir -p "$tree/$dir"
 	{
 		echo "package $name"
@@ -41,6 +42,7 @@ stub provisioner errors $uuid berth/internal/defaults !$pgx !$river !berth/leaf 
 stub provisioner/static errors $uuid berth/provisioner berth/internal/defaults !$pgx !$river !berth/jobs !berth/provisioner/leaf !berth/internal/leaf
 stub provisioner/set errors github.com/tailscale/hujson berth/provisioner berth/internal/defaults !$uuid !$pgx !$river !berth/jobs !berth/provisioner/static !berth/provisioner/leaf
 stub provisioner/provisionertest testing $uuid berth/provisioner berth/internal/defaults $require github.com/google/go-cmp/cmp go.uber.org/goleak !$pgx !$river !berth/jobs !berth/provisioner/static
+stub provisioner/provisionertest/example_test.go testing $uuid berth/provisioner berth/provisioner/provisionertest !$pgx !berth/provisioner/static
 stub db $pgx $river berth/internal/defaults berth/db/dbsqlc !berth/leaf !berth/provisioner !berth/internal/leaf
 stub db/dbsqlc $pgx !berth/provisioner
 stub db/dbstatic $pgx berth/internal/defaults berth/db berth/db/dbsqlc berth/provisioner berth/provisioner/static !$river !berth/leaf !berth/jobs !berth/provisioner/leaf
