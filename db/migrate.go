@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -15,6 +14,8 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
+
+	"berth/internal/defaults"
 )
 
 // Schema is where all tables live, River's included.
@@ -136,7 +137,7 @@ func locked(ctx context.Context, pool *pgxpool.Pool, f func(*migrator) error) (e
 		return fmt.Errorf("lock the schema: %w", err)
 	}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaults.ConnectTimeout)
 		defer cancel()
 		err = errors.Join(err, holder.Close(closing))
 	}()

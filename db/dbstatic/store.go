@@ -71,14 +71,13 @@ func (s *Store) served(ctx context.Context, query string, args ...any) (ids []uu
 // again repeats a call that lost a race for a lock. What it still returns after a few tries is for the caller to tell from a
 // failure.
 func again(ctx context.Context, try func() error) error {
-	const tries, pause = 4, 10 * time.Millisecond
 	for i := 0; ; i++ {
 		err := try()
-		if err == nil || !raced(err) || i == tries-1 {
+		if err == nil || !raced(err) || i == defaults.TakeTries-1 {
 			return err
 		}
 		select {
-		case <-time.After(pause<<i + rand.N(pause<<i)):
+		case <-time.After(defaults.TakePause<<i + rand.N(defaults.TakePause<<i)):
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		}

@@ -76,11 +76,15 @@ const (
 
 // Static pools.
 const (
-	PingTimeout  = 3 * time.Second // of GET <host>/v1/ping
-	PingFailures = 3               // in a row, and the host takes no new resources
-	ProbeEvery   = 5 * time.Second // how often a closed host is asked whether it answers again
-	AssignEvery  = time.Second     // how often free room is matched to those who wait, if nothing else did
-	TakeGroup    = 64              // callers of one process whose slots are taken in one transaction at most
+	PingTimeout  = 3 * time.Second       // of GET <host>/v1/ping
+	PingFailures = 3                     // in a row, and the host takes no new resources
+	ProbeEvery   = 5 * time.Second       // how often a closed host is asked whether it answers again
+	PingIdle     = 30 * time.Second      // a connection to a runtime is kept so long for the next ping
+	PingsAtOnce  = 32                    // hosts of a pool that are asked at one time
+	AssignEvery  = time.Second           // how often free room is matched to those who wait, if nothing else did
+	TakeGroup    = 64                    // callers of one process whose slots are taken in one transaction at most
+	TakeTries    = 4                     // of a statement about slots that lost a race for a lock
+	TakePause    = 10 * time.Millisecond // first pause between those; doubled each time
 )
 
 // The command line.

@@ -7,11 +7,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"berth/internal/defaults"
 	"berth/provisioner"
 )
-
-// pingsAtOnce bounds how many hosts are asked at one time.
-const pingsAtOnce = 32
 
 // Observe says what each resource has and whether its runtime serves. It asks every host once.
 func (s *Static) Observe(ctx context.Context, rs []provisioner.Resource) ([]provisioner.Observation, error) {
@@ -69,7 +67,7 @@ func (s *Static) askAll(ctx context.Context, hosts map[string]Host) map[string]e
 		mu     sync.Mutex
 		failed = map[string]error{}
 		under  sync.WaitGroup
-		room   = make(chan struct{}, pingsAtOnce)
+		room   = make(chan struct{}, defaults.PingsAtOnce)
 	)
 	for key, h := range hosts {
 		room <- struct{}{}

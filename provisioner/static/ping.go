@@ -53,7 +53,7 @@ func newPinger(transport http.RoundTripper, timeout time.Duration) *pinger {
 func transport() *http.Transport {
 	return &http.Transport{
 		MaxIdleConnsPerHost:    1,
-		IdleConnTimeout:        30 * time.Second,
+		IdleConnTimeout:        defaults.PingIdle,
 		ResponseHeaderTimeout:  defaults.PingTimeout,
 		TLSHandshakeTimeout:    defaults.PingTimeout,
 		MaxResponseHeaderBytes: 64 << 10,

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"berth/internal/defaults"
 )
 
 // Watch gives free room to those who wait and reports who got it: at once when this process gave it, else within a second. It
@@ -72,7 +74,7 @@ func (s *Static) probe(ctx context.Context) error {
 		return fmt.Errorf("look for runtimes of %s that failed: %w", s.pool.Name, err)
 	}
 	var under sync.WaitGroup
-	room := make(chan struct{}, pingsAtOnce)
+	room := make(chan struct{}, defaults.PingsAtOnce)
 	for _, h := range runtimes {
 		if h.FailedPings == 0 {
 			continue
