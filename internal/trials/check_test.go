@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/stretchr/testify/require"
 
 	"berth/lifecycle"
 )
@@ -44,7 +43,6 @@ var settled = []rule{
 		 WHERE s.resource_id = p.id AND s.provisioner = p.provisioner AND s.slots = (p.args ->> 'slots')::int AND s.ticket IS NULL
 		   AND r.url = p.config ->> 'host')`},
 	{"taken for a killer of workers", `SELECT count(*) FROM berth.provisioner_resources WHERE reason = 'WorkerLost'`},
-	{"a deadlock", `SELECT coalesce(sum(deadlocks), 0)::int FROM pg_stat_database WHERE datname = current_database()`},
 }
 
 // gone holds when every deployment was deleted.
@@ -110,10 +108,11 @@ func (f *fleet) guard(more ...rule) (end func()) {
 	return end
 }
 
-// check fails the test unless everything is as it has to be when nothing is under way.
+// check waits until everything is as it has to be when nothing is under way: what was woken once more for nothing may still be.
 func (f *fleet) check() {
 	f.t.Helper()
-	require.Empty(f.t, f.broken(append(append([]rule{}, always...), settled...)), "%s", f.picture())
+	rules := append(append([]rule{}, always...), settled...)
+	f.until(func() bool { return f.broken(rules) == "" }, func() string { return f.broken(rules) })
 }
 
 // clean deletes every deployment and waits until nothing of any is left.

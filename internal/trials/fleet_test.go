@@ -29,7 +29,9 @@ type fleet struct {
 	order    order                // of the workers
 	logs     string               // directory
 	started  atomic.Int64
-	expected []string // parts of lines that a log may hold at the level of errors
+
+	expected  []string // parts of lines that a log may hold at the level of errors
+	deadlocks bool     // there may be some
 }
 
 // begin makes a fleet. Each provisioner gets a project that uses it.
@@ -62,6 +64,11 @@ func begin(t *testing.T, d *dbtest.DB, backends map[string]backend) *fleet {
 		return nil
 	})
 	t.Cleanup(f.readLogs)
+	t.Cleanup(func() {
+		if !f.deadlocks {
+			require.Zero(t, f.count(`SELECT sum(deadlocks)::int FROM pg_stat_database WHERE datname = current_database()`), "deadlocks")
+		}
+	})
 	return f
 }
 
