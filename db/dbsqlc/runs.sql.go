@@ -402,34 +402,36 @@ WITH o AS (
         unnest($10::boolean[]) AS met, unnest($11::boolean[]) AS failed, unnest($12::boolean[]) AS given_up,
         unnest($13::boolean[]) AS waits, unnest($14::boolean[]) AS gone, unnest($15::boolean[]) AS aside, unnest($16::interval[]) AS retry
 ), l AS (
-    SELECT p.id, p.provisioner, p.phase AS old_phase, p.state AS old_state, p.config AS old_config, v.timeout,
-        p.claimed_generation >= p.intent_generation AS current, p.observed_generation >= p.intent_generation AS was_met
-    FROM berth.provisioner_resources p
-    JOIN o ON o.id = p.id AND o.provisioner = p.provisioner AND o.fence = p.fence
-    JOIN berth.provisioners v ON v.name = p.provisioner
-    WHERE (p.deployment_id IS NULL OR p.deployment_id = ANY($17::uuid[]))
-      AND (NOT o.gone OR p.desired_phase <> 'absent' OR p.claimed_generation < p.intent_generation)
-    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p SKIP LOCKED
+    -- Each looked up by its key, whatever the planner believes of the table.
+    SELECT o.id, o.provisioner, o.fence, o.phase, o.reason, o.message, o.state, o.config, o.met, o.failed, o.given_up, o.waits, o.gone, o.aside, o.retry, x.old_phase, x.old_state, x.old_config, x.current, x.was_met
+    FROM (SELECT id, provisioner, fence, phase, reason, message, state, config, met, failed, given_up, waits, gone, aside, retry FROM o ORDER BY o.id, o.provisioner) o
+    CROSS JOIN LATERAL (
+        SELECT p.phase AS old_phase, p.state AS old_state, p.config AS old_config,
+            p.claimed_generation >= p.intent_generation AS current, p.observed_generation >= p.intent_generation AS was_met
+        FROM berth.provisioner_resources p
+        WHERE p.id = o.id AND p.provisioner = o.provisioner AND p.fence = o.fence
+          AND (p.deployment_id IS NULL OR p.deployment_id = ANY($17::uuid[]))
+          AND (NOT o.gone OR p.desired_phase <> 'absent' OR p.claimed_generation < p.intent_generation)
+        FOR NO KEY UPDATE SKIP LOCKED) x
 )
 UPDATE berth.provisioner_resources p
-SET phase = CASE WHEN o.phase = 'unknown' THEN p.phase ELSE o.phase END,
-    reason = CASE WHEN l.current THEN o.reason ELSE p.reason END,
-    message = CASE WHEN l.current THEN o.message ELSE p.message END,
-    state = o.state, config = o.config,
-    observed_generation = CASE WHEN l.current AND o.met THEN p.claimed_generation ELSE p.observed_generation END,
-    given_up_at = CASE WHEN NOT l.current THEN p.given_up_at WHEN o.met OR o.waits THEN NULL WHEN o.given_up THEN coalesce(p.given_up_at, now()) ELSE p.given_up_at END,
-    failures = CASE WHEN NOT l.current THEN p.failures WHEN o.met THEN 0 WHEN o.failed THEN p.failures + 1 ELSE p.failures END,
-    failing_since = CASE WHEN NOT l.current THEN p.failing_since WHEN o.met THEN NULL WHEN o.failed THEN coalesce(p.failing_since, now()) ELSE p.failing_since END,
+SET phase = CASE WHEN l.phase = 'unknown' THEN p.phase ELSE l.phase END,
+    reason = CASE WHEN l.current THEN l.reason ELSE p.reason END,
+    message = CASE WHEN l.current THEN l.message ELSE p.message END,
+    state = l.state, config = l.config,
+    observed_generation = CASE WHEN l.current AND l.met THEN p.claimed_generation ELSE p.observed_generation END,
+    given_up_at = CASE WHEN NOT l.current THEN p.given_up_at WHEN l.met OR l.waits THEN NULL WHEN l.given_up THEN coalesce(p.given_up_at, now()) ELSE p.given_up_at END,
+    failures = CASE WHEN NOT l.current THEN p.failures WHEN l.met THEN 0 WHEN l.failed THEN p.failures + 1 ELSE p.failures END,
+    failing_since = CASE WHEN NOT l.current THEN p.failing_since WHEN l.met THEN NULL WHEN l.failed THEN coalesce(p.failing_since, now()) ELSE p.failing_since END,
     deadline_at = CASE WHEN NOT l.current THEN p.deadline_at
-        WHEN o.met OR o.waits OR p.desired_phase <> 'ready' THEN NULL
-        ELSE coalesce(p.deadline_at, clock_timestamp() + l.timeout) END,
-    retry_at = CASE WHEN p.generation > p.claimed_generation THEN clock_timestamp() + $1::interval WHEN o.retry >= interval '0' THEN clock_timestamp() + o.retry END,
-    lost = CASE WHEN o.aside THEN p.lost ELSE 0 END,
+        WHEN l.met OR l.waits OR p.desired_phase <> 'ready' THEN NULL
+        ELSE coalesce(p.deadline_at, clock_timestamp() + (SELECT v.timeout FROM berth.provisioners v WHERE v.name = p.provisioner)) END,
+    retry_at = CASE WHEN p.generation > p.claimed_generation THEN clock_timestamp() + $1::interval WHEN l.retry >= interval '0' THEN clock_timestamp() + l.retry END,
+    lost = CASE WHEN l.aside THEN p.lost ELSE 0 END,
     fence = NULL, leased_by = NULL, leased_until = NULL, updated_at = now()
-FROM o JOIN l ON l.id = o.id AND l.provisioner = o.provisioner
-WHERE p.id = o.id AND p.provisioner = o.provisioner AND p.fence = o.fence
-RETURNING o.fence::uuid AS fence, p.id, p.provisioner, p.deployment_id, p.type, p.desired_phase, p.phase, p.config,
-    (p.generation > p.claimed_generation)::boolean AS moved, l.current::boolean AS current, (l.current AND o.met)::boolean AS met, l.was_met::boolean AS was_met,
+FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
+RETURNING l.fence::uuid AS fence, p.id, p.provisioner, p.deployment_id, p.type, p.desired_phase, p.phase, p.config,
+    (p.generation > p.claimed_generation)::boolean AS moved, l.current::boolean AS current, (l.current AND l.met)::boolean AS met, l.was_met::boolean AS was_met,
     l.old_phase, (l.old_config IS DISTINCT FROM p.config)::boolean AS config_changed, (l.old_state IS DISTINCT FROM p.state)::boolean AS state_changed
 `
 
