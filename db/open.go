@@ -29,6 +29,7 @@ var ErrServerTooOld = errors.New("the Postgres server is too old")
 type PoolOptions struct {
 	MaxConns int32           // at most so many connections; 0 leaves it to the URL's pool_max_conns, else to pgx
 	Worker   bool            // sessions wait for a lock only briefly, are ended when they stop inside a transaction, and are read committed
+	Queue    bool            // for River's own statements: planned anew each time
 	Name     string          // shown as application_name; empty is "berth"
 	Dial     pgconn.DialFunc // makes the connections, and looks names up; nil for the network
 }
@@ -50,6 +51,15 @@ func Open(ctx context.Context, url string, o PoolOptions) (*pgxpool.Pool, error)
 		params["lock_timeout"] = milliseconds(defaults.LockTimeout)
 		params["idle_in_transaction_session_timeout"] = milliseconds(defaults.IdleInTransaction)
 		params["default_transaction_isolation"] = "read committed" // what decides is read after the lock, and not before
+		// Plans are kept for as long as a session, and one that was made when a table was empty reads all of it. Everything is
+		// looked up by keys.
+		for _, p := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
+			params[p] = "off"
+		}
+	}
+	if o.Queue {
+		// The queue is empty one minute and full the next. With the plan of the one a fetch from the other takes a second.
+		params["plan_cache_mode"] = "force_custom_plan"
 	}
 	if o.Dial != nil {
 		config.ConnConfig.DialFunc = o.Dial

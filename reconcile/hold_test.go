@@ -48,7 +48,7 @@ func (f *fleet) othersGoOn() {
 	slices.Sort(took)
 	n := len(took)
 	f.t.Logf("others meanwhile, create to running: n %d, p50 %v, p99 %v, max %v", n, took[n/2], took[n*99/100], took[n-1])
-	require.Less(f.t, took[n/2], defaults.Grace)
+	require.Less(f.t, took[n*99/100], defaults.Grace)
 }
 
 // noDeadlock demands that the server never had to end one.
@@ -105,7 +105,7 @@ func TestAdminHolds(t *testing.T) {
 			t.Parallel()
 			f, fake, backends := faked(t)
 			ids := f.running(c.n)
-			f.exec(`ANALYZE`)
+			f.exec(`ANALYZE`) // the queue is known to be empty, as it is in quiet hours
 			log := &counting{}
 			n := f.startWith(options{log: log.logger()}, backends)
 			underWay := func() {

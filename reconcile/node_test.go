@@ -322,7 +322,7 @@ func (f *fleet) startWith(o options, backends map[string]provisioner.Provisioner
 		o.log = quiet()
 	}
 	n := &node{Engine: f.engine(backends, o)}
-	own := f.Open(f.t, db.PoolOptions{MaxConns: defaults.QueuePool})
+	own := f.Open(f.t, db.PoolOptions{MaxConns: defaults.QueuePool, Queue: true})
 	var err error
 	n.river, err = jobs.NewClient(own, jobs.Config{Provisioners: slices.Collect(maps.Keys(backends)), Driver: n.Engine, Logger: o.log})
 	require.NoError(f.t, err)

@@ -52,7 +52,7 @@ func work(ctx context.Context, url string, f setFlags, o workOptions, logger *sl
 	if err := db.RequireClock(ctx, pool, time.Now); err != nil {
 		return nil, err
 	}
-	queuePool, err := w.open(ctx, url, db.PoolOptions{MaxConns: defaults.QueuePool, Name: "berth queue"})
+	queuePool, err := w.open(ctx, url, db.PoolOptions{MaxConns: defaults.QueuePool, Queue: true, Name: "berth queue"})
 	if err != nil {
 		return nil, err
 	}

@@ -130,7 +130,7 @@ func (w *worker) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer pool.Close()
-	own, err := db.Open(ctx, plain.String(), db.PoolOptions{MaxConns: defaults.QueuePool, Name: "berth queue", Dial: w.holds.dial})
+	own, err := db.Open(ctx, plain.String(), db.PoolOptions{MaxConns: defaults.QueuePool, Queue: true, Name: "berth queue", Dial: w.holds.dial})
 	if err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func (r *rig) work(ctx context.Context, began func(noopArgs)) (w *worker, err er
 		return w, err
 	}
 	w.pools = append(w.pools, pool)
-	own, err := db.Open(ctx, r.url, db.PoolOptions{MaxConns: defaults.QueuePool})
+	own, err := db.Open(ctx, r.url, db.PoolOptions{MaxConns: defaults.QueuePool, Queue: true})
 	if err != nil {
 		return w, err
 	}
