@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"berth/db"
 	"berth/internal/terminal"
@@ -90,11 +91,27 @@ func exitStatus(err error) int {
 	return exitFailed
 }
 
+// remedy is what to do about what only the server says, to be put after it.
+func remedy(err error) string {
+	var told *db.ConnectError
+	var connect *pgconn.ConnectError
+	var answer *pgconn.PgError
+	switch {
+	case errors.As(err, &told):
+		return "" // it has its own
+	case errors.As(err, &connect), errors.As(err, &answer) && disconnected(answer):
+		return ": try again when the server is up"
+	case answer != nil && answer.Code == "42501": // insufficient_privilege
+		return ": connect as a user who may, such as the owner of the database"
+	}
+	return ""
+}
+
 // errorLines is what is told of an error: one line, and of a configuration one for each fault.
 func errorLines(err error) string {
 	var faults provisioner.Faults
 	if !errors.As(err, &faults) {
-		return "worker: " + terminal.Clean(err.Error()) + "\n"
+		return "worker: " + terminal.Clean(err.Error()+remedy(err)) + "\n"
 	}
 	var b strings.Builder
 	for _, f := range faults {

@@ -1,12 +1,24 @@
 package main
 
 import (
+	"fmt"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"berth/db/dbtest"
 )
+
+// A user who may not is told what to do.
+func TestMigrateWithoutRights(t *testing.T) {
+	t.Parallel()
+	denied := fmt.Errorf("create the schema: %w", &pgconn.PgError{Severity: "ERROR", Code: "42501", Message: "permission denied for database x"})
+	require.Equal(t, "worker: create the schema: ERROR: permission denied for database x (SQLSTATE 42501): connect as a user who may, such as the owner of the database\n",
+		errorLines(denied))
+	ended := fmt.Errorf("list: %w", &pgconn.PgError{Severity: "FATAL", Code: "57P01", Message: "terminating connection"})
+	require.Contains(t, errorLines(ended), "(SQLSTATE 57P01): try again when the server is up\n")
+}
 
 func TestMigrate(t *testing.T) {
 	t.Parallel()

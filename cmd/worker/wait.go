@@ -97,7 +97,7 @@ func (ad *admin) await(ctx context.Context, id uuid.UUID, state string, most tim
 			return last, ctx.Err()
 		case <-deadline.C:
 			if err != nil {
-				return last, fmt.Errorf("deployment %s: after %v the database is not there: %w: wait for it again when it is", id, most, err)
+				return last, fmt.Errorf("deployment %s: after %v the database is not there: %w", id, most, err)
 			}
 			return last, fmt.Errorf("deployment %s: after %v it is still %s%s", id, most, d.State, ad.lateness(ctx, d))
 		case <-tick.C:
