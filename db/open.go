@@ -51,8 +51,9 @@ func Open(ctx context.Context, url string, o PoolOptions) (*pgxpool.Pool, error)
 		params["lock_timeout"] = milliseconds(defaults.LockTimeout)
 		params["idle_in_transaction_session_timeout"] = milliseconds(defaults.IdleInTransaction)
 		params["default_transaction_isolation"] = "read committed" // what decides is read after the lock, and not before
-		// Plans are kept for as long as a session, and one that was made when a table was empty reads all of it. Everything is
-		// looked up by keys.
+		// A statement is planned once a session: planning one anew each time takes as long as running it. A plan that was made
+		// when a table was empty would read all of it later, so the planner has no choice but the keys.
+		params["plan_cache_mode"] = "force_generic_plan"
 		for _, p := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
 			params[p] = "off"
 		}

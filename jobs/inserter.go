@@ -37,7 +37,7 @@ func (i *Inserter) Wake(ctx context.Context, tx pgx.Tx, wakes []Wake) error {
 	for n, w := range wakes {
 		params[n] = w.params()
 	}
-	if _, err := i.river.InsertManyFastTx(ctx, tx, params); err != nil {
+	if _, err := i.river.InsertManyTx(ctx, tx, params); err != nil {
 		return fmt.Errorf("insert %d jobs: %w", len(wakes), err)
 	}
 	return nil

@@ -112,7 +112,7 @@ func (c *Client) firstPlaces(ctx context.Context, tx pgx.Tx, ds []NewDeployment,
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := addPlace(places, at, d.ID, string(provisioner.Runtime), "", phaseReady, args); err != nil {
+		if err := addPlace(places, ch.known[at], d.ID, string(provisioner.Runtime), "", phaseReady, args); err != nil {
 			return nil, nil, err
 		}
 		events = append(events, Event{DeploymentID: d.ID, Kind: DeploymentCreated})
@@ -219,12 +219,13 @@ func (c *Client) sameAgain(ctx context.Context, tx pgx.Tx, ds []NewDeployment, f
 }
 
 // addPlace adds a place of a new resource. Its id is fresh: it names everything outside and is never used twice.
-func addPlace(p *dbsqlc.PlaceInsertParams, at string, deployment uuid.UUID, typ, name, desired string, args json.RawMessage) error {
+func addPlace(p *dbsqlc.PlaceInsertParams, at Known, deployment uuid.UUID, typ, name, desired string, args json.RawMessage) error {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return fmt.Errorf("make an id: %w", err)
 	}
-	p.Ids, p.Provisioners, p.DeploymentIds = append(p.Ids, id), append(p.Provisioners, at), append(p.DeploymentIds, deployment)
+	p.Ids, p.Provisioners, p.DeploymentIds = append(p.Ids, id), append(p.Provisioners, at.Name), append(p.DeploymentIds, deployment)
+	p.Timeouts = append(p.Timeouts, at.Timeout)
 	p.Types, p.Names, p.DesiredPhases, p.Args = append(p.Types, typ), append(p.Names, name), append(p.DesiredPhases, desired), append(p.Args, args)
 	return nil
 }
@@ -236,9 +237,6 @@ func (c *Client) insertPlaces(ctx context.Context, tx pgx.Tx, p *dbsqlc.PlaceIns
 	rows, err := c.q.PlaceInsert(ctx, tx, p)
 	if err != nil {
 		return nil, stored(err, "create places")
-	}
-	if len(rows) != len(p.Ids) {
-		return nil, fmt.Errorf("create places: %d of %d: a provisioner is not registered any more", len(rows), len(p.Ids))
 	}
 	wakes := make([]jobs.Wake, len(rows))
 	for i, r := range rows {

@@ -25,6 +25,7 @@ type Known struct {
 	Default  bool
 	Missing  bool // no live worker has had it for ten minutes
 	SeenAt   time.Time
+	Timeout  time.Duration // how long a resource may be on its way there before that is an error
 }
 
 func (k Known) supports(t string) bool { return slices.Contains(k.Supports, t) }
@@ -37,7 +38,7 @@ func (c *Client) Provisioners(ctx context.Context, tx dbsqlc.DBTX) ([]Known, err
 	}
 	out := make([]Known, len(rows))
 	for i, r := range rows {
-		out[i] = Known{r.Name, r.Type, r.Supports, r.IsDefault, r.Missing, r.SeenAt.UTC()}
+		out[i] = Known{r.Name, r.Type, r.Supports, r.IsDefault, r.Missing, r.SeenAt.UTC(), r.Timeout}
 	}
 	return out, nil
 }

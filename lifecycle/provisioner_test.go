@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"berth/internal/defaults"
 	"berth/lifecycle"
 )
 
@@ -48,8 +49,8 @@ func TestRegisterAndAnnounce(t *testing.T) {
 	compare("nothing configured, nothing known", map[string]lifecycle.Known{})
 
 	b.register(t, "", configured("a", "runtime", "database"), quick)
-	a := lifecycle.Known{Name: "a", Type: "scripted", Supports: []string{"runtime", "database"}}
-	bb := lifecycle.Known{Name: "b", Type: "scripted", Supports: []string{"runtime"}}
+	a := lifecycle.Known{Name: "a", Type: "scripted", Supports: []string{"runtime", "database"}, Timeout: defaults.Timeout}
+	bb := lifecycle.Known{Name: "b", Type: "scripted", Supports: []string{"runtime"}, Timeout: time.Minute}
 	compare("an admin may enqueue before the first worker starts; no default was named", map[string]lifecycle.Known{"a": a, "b": bb})
 	require.Equal(t, 1, b.count(t, "SELECT count(*) FROM berth.provisioners WHERE name = 'b' AND timeout = '1 minute'"))
 
@@ -63,7 +64,7 @@ func TestRegisterAndAnnounce(t *testing.T) {
 	compare("what is known is left as it is: types, default, and when it was seen", map[string]lifecycle.Known{"a": a, "b": bb})
 
 	b.announce(t, "a", configured("a", "database"))
-	a = lifecycle.Known{Name: "a", Type: "scripted", Supports: []string{"database"}, Default: true}
+	a = lifecycle.Known{Name: "a", Type: "scripted", Supports: []string{"database"}, Default: true, Timeout: defaults.Timeout}
 	bb.Default = false
 	compare("a worker knows better what it works, and says what the default is", map[string]lifecycle.Known{"a": a, "b": bb})
 

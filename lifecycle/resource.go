@@ -75,7 +75,7 @@ func (c *Client) AddResource(ctx context.Context, tx pgx.Tx, n NewResource, ids 
 		if d.DesiredState == Stopped {
 			desired = phaseHibernated
 		}
-		if err := addPlace(places, where, d.ID, string(n.Type), n.Name, desired, args); err != nil {
+		if err := addPlace(places, ch.known[where], d.ID, string(n.Type), n.Name, desired, args); err != nil {
 			return err
 		}
 		events = append(events, Event{DeploymentID: d.ID, ResourceID: places.Ids[len(places.Ids)-1], Kind: ResourceAsked})

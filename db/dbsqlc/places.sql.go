@@ -59,15 +59,10 @@ func (q *Queries) PlaceCurrent(ctx context.Context, db DBTX, arg *PlaceCurrentPa
 }
 
 const placeInsert = `-- name: PlaceInsert :many
-WITH n AS (
-    SELECT id, provisioner, deployment_id, type, name, desired_phase, args FROM (SELECT unnest($2::uuid[]) AS id, unnest($3::text[]) AS provisioner, unnest($4::uuid[]) AS deployment_id, unnest($5::text[]) AS type, unnest($6::text[]) AS name, unnest($7::text[]) AS desired_phase, unnest($8::jsonb[]) AS args) AS n
-), forgotten AS (
-    DELETE FROM berth.deleted_resources t USING n WHERE t.id = n.id AND t.provisioner = n.provisioner
-)
 INSERT INTO berth.provisioner_resources (id, provisioner, deployment_id, type, name, desired_phase, args, retry_at, deadline_at)
 SELECT n.id, n.provisioner, n.deployment_id, n.type, n.name, n.desired_phase, n.args, clock_timestamp() + $1::interval,
-    CASE WHEN n.desired_phase = 'ready' THEN clock_timestamp() + v.timeout END
-FROM n JOIN berth.provisioners v ON v.name = n.provisioner
+    CASE WHEN n.desired_phase = 'ready' THEN clock_timestamp() + n.timeout END
+FROM (SELECT unnest($2::uuid[]) AS id, unnest($3::text[]) AS provisioner, unnest($4::interval[]) AS timeout, unnest($5::uuid[]) AS deployment_id, unnest($6::text[]) AS type, unnest($7::text[]) AS name, unnest($8::text[]) AS desired_phase, unnest($9::jsonb[]) AS args) AS n
 ORDER BY n.id
 RETURNING id, provisioner, deployment_id, desired_phase
 `
@@ -76,6 +71,7 @@ type PlaceInsertParams struct {
 	Grace         time.Duration
 	Ids           []uuid.UUID
 	Provisioners  []string
+	Timeouts      []time.Duration
 	DeploymentIds []uuid.UUID
 	Types         []string
 	Names         []string
@@ -90,12 +86,13 @@ type PlaceInsertRow struct {
 	DesiredPhase string
 }
 
-// The tombstone of an earlier stay would let a sweep delete what is made now, so it goes.
+// It joins nothing, so a session plans it once.
 func (q *Queries) PlaceInsert(ctx context.Context, db DBTX, arg *PlaceInsertParams) ([]*PlaceInsertRow, error) {
 	rows, err := db.Query(ctx, placeInsert,
 		arg.Grace,
 		arg.Ids,
 		arg.Provisioners,
+		arg.Timeouts,
 		arg.DeploymentIds,
 		arg.Types,
 		arg.Names,

@@ -1,14 +1,9 @@
 -- name: PlaceInsert :many
--- The tombstone of an earlier stay would let a sweep delete what is made now, so it goes.
-WITH n AS (
-    SELECT * FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@provisioners::text[]) AS provisioner, unnest(@deployment_ids::uuid[]) AS deployment_id, unnest(@types::text[]) AS type, unnest(@names::text[]) AS name, unnest(@desired_phases::text[]) AS desired_phase, unnest(@args::jsonb[]) AS args) AS n
-), forgotten AS (
-    DELETE FROM berth.deleted_resources t USING n WHERE t.id = n.id AND t.provisioner = n.provisioner
-)
+-- It joins nothing, so a session plans it once.
 INSERT INTO berth.provisioner_resources (id, provisioner, deployment_id, type, name, desired_phase, args, retry_at, deadline_at)
 SELECT n.id, n.provisioner, n.deployment_id, n.type, n.name, n.desired_phase, n.args, clock_timestamp() + @grace::interval,
-    CASE WHEN n.desired_phase = 'ready' THEN clock_timestamp() + v.timeout END
-FROM n JOIN berth.provisioners v ON v.name = n.provisioner
+    CASE WHEN n.desired_phase = 'ready' THEN clock_timestamp() + n.timeout END
+FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@provisioners::text[]) AS provisioner, unnest(@timeouts::interval[]) AS timeout, unnest(@deployment_ids::uuid[]) AS deployment_id, unnest(@types::text[]) AS type, unnest(@names::text[]) AS name, unnest(@desired_phases::text[]) AS desired_phase, unnest(@args::jsonb[]) AS args) AS n
 ORDER BY n.id
 RETURNING id, provisioner, deployment_id, desired_phase;
 
