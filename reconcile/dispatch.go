@@ -100,12 +100,27 @@ func (e *Engine) dispatchDue(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
+// ever is longer ago than anything.
+const ever = 100 * 365 * 24 * time.Hour
+
+// settleOverdue looks at the deadlines that passed lately, and now and then at all that passed: what someone held, or what passed
+// while no worker lived. What is errored keeps its deadline, so to look at all each time would cost most when most is broken.
 func (e *Engine) settleOverdue(ctx context.Context) error {
-	return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
-		locked, err := e.q.PlaceOverdue(ctx, tx, defaults.DispatchBatch)
+	within := 2 * defaults.OverdueAll
+	all := e.overdueAll.Load() <= time.Now().Add(-defaults.OverdueAll).UnixNano()
+	if all {
+		within = ever
+	}
+	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+		locked, err := e.q.PlaceOverdue(ctx, tx, &dbsqlc.PlaceOverdueParams{Within: within, Most: defaults.DispatchBatch})
 		if err != nil {
 			return fmt.Errorf("find what is overdue: %w", err)
 		}
+		all = all && len(locked) < defaults.DispatchBatch // else there may be more
 		return e.lifecycle.Settle(ctx, tx, locked, nil, nil)
 	})
+	if err == nil && all {
+		e.overdueAll.Store(time.Now().UnixNano())
+	}
+	return err
 }

@@ -147,6 +147,25 @@ func TestOverdueBehindHeldOnes(t *testing.T) {
 	require.Equal(t, "pending", o.state(o.deployment))
 }
 
+// A deadline that passed while nobody could see to it is found by the look at all of them, which is not the one of each second.
+func TestOverdueLongAgo(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	o := newOne(t, options{set: func(e *Engine) { e.dispatchEvery = time.Hour }})
+	ids := o.create(2)
+	o.exec(`UPDATE berth.provisioner_resources SET deadline_at = now() - interval '1 year' WHERE deployment_id = $1`, ids[0])
+	require.NoError(t, o.Dispatch(ctx))
+	require.Equal(t, "errored", o.state(ids[0]), "the first look is at all")
+	o.exec(`UPDATE berth.provisioner_resources SET deadline_at = now() - interval '1 year' WHERE deployment_id = $1`, ids[1])
+	o.exec(`UPDATE berth.provisioner_resources SET deadline_at = now() WHERE deployment_id = $1`, o.deployment)
+	require.NoError(t, o.Dispatch(ctx))
+	require.Equal(t, "errored", o.state(o.deployment), "a deadline that passed lately")
+	require.Equal(t, "pending", o.state(ids[1]))
+	o.overdueAll.Store(time.Now().Add(-2 * defaults.OverdueAll).UnixNano())
+	require.NoError(t, o.Dispatch(ctx))
+	require.Equal(t, "errored", o.state(ids[1]))
+}
+
 // What waited for an older place to go is woken in the transaction in which it goes, at its own provisioner.
 func TestOldPlaceGoesFirst(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,6 +51,8 @@ type Engine struct {
 
 	hurryMu sync.Mutex
 	hurried []uuid.UUID // the dead whose places were made due
+
+	overdueAll atomic.Int64 // when all deadlines that passed were last looked at, in nanoseconds
 
 	callTimeout, dispatchEvery time.Duration
 }

@@ -118,7 +118,7 @@ const placeDispatch = `-- name: PlaceDispatch :many
 WITH due AS (
     SELECT p.id, p.provisioner, v.seen_at < clock_timestamp() - $3::interval AS missing
     FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
-    WHERE p.retry_at <= clock_timestamp()
+    WHERE p.retry_at <= now()
       AND (p.fence IS NULL OR p.leased_until <= clock_timestamp() OR ($4::boolean AND NOT berth.lease_live(p.leased_by, p.leased_until, $5::interval)))
       AND (p.desired_phase = 'absent' OR NOT EXISTS (SELECT FROM berth.provisioner_resources s
             WHERE s.id = p.id AND s.provisioner <> p.provisioner AND s.desired_phase = 'absent' AND s.deployment_id IS NOT NULL))
@@ -152,7 +152,7 @@ type PlaceDispatchRow struct {
 
 // Wakes what is due and held by nobody alive, and whose deployment nobody holds: a run of it would only find that it is. Patience
 // grows with the time since the last outcome, so a backlog is not buried under jobs. Places of provisioners that no live worker has go
-// to the queue that all work.
+// to the queue that all work. What is not due yet is not read: only now() bounds the scan of the index.
 func (q *Queries) PlaceDispatch(ctx context.Context, db DBTX, arg *PlaceDispatchParams) ([]*PlaceDispatchRow, error) {
 	rows, err := db.Query(ctx, placeDispatch,
 		arg.Grace,
@@ -366,16 +366,26 @@ func (q *Queries) PlaceOrphaned(ctx context.Context, db DBTX, dead []uuid.UUID) 
 }
 
 const placeOverdue = `-- name: PlaceOverdue :many
-SELECT d.id FROM berth.deployments d
-WHERE d.desired_state = 'running' AND d.state <> 'errored'
-  AND d.id IN (SELECT p.deployment_id FROM berth.provisioner_resources p WHERE p.deadline_at <= clock_timestamp())
-ORDER BY d.id LIMIT $1 FOR NO KEY UPDATE OF d SKIP LOCKED
+WITH late AS MATERIALIZED (
+    SELECT DISTINCT p.deployment_id FROM berth.provisioner_resources p
+    WHERE p.deadline_at <= now() AND p.deadline_at > now() - $2::interval ORDER BY p.deployment_id
+)
+SELECT d.id FROM late CROSS JOIN LATERAL (
+    SELECT x.id FROM berth.deployments x
+    WHERE x.id = late.deployment_id AND x.desired_state = 'running' AND x.state <> 'errored' FOR NO KEY UPDATE SKIP LOCKED) d
+LIMIT $1
 `
 
+type PlaceOverdueParams struct {
+	Most   int32
+	Within time.Duration
+}
+
 // Locks deployments of places whose deadline passed and whose state does not say so yet. What someone holds does not keep the rest
-// from being found.
-func (q *Queries) PlaceOverdue(ctx context.Context, db DBTX, most int32) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, placeOverdue, most)
+// from being found. Only places whose deadline passed so lately are read, and their deployments by key and in order, whatever the
+// planner believes: a sort after the locks would lock more than are asked for.
+func (q *Queries) PlaceOverdue(ctx context.Context, db DBTX, arg *PlaceOverdueParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, placeOverdue, arg.Most, arg.Within)
 	if err != nil {
 		return nil, err
 	}

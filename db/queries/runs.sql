@@ -123,11 +123,11 @@ WHERE p.id = l.id AND p.provisioner = l.provisioner;
 -- name: PlaceDispatch :many
 -- Wakes what is due and held by nobody alive, and whose deployment nobody holds: a run of it would only find that it is. Patience
 -- grows with the time since the last outcome, so a backlog is not buried under jobs. Places of provisioners that no live worker has go
--- to the queue that all work.
+-- to the queue that all work. What is not due yet is not read: only now() bounds the scan of the index.
 WITH due AS (
     SELECT p.id, p.provisioner, v.seen_at < clock_timestamp() - @missing_for::interval AS missing
     FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
-    WHERE p.retry_at <= clock_timestamp()
+    WHERE p.retry_at <= now()
       AND (p.fence IS NULL OR p.leased_until <= clock_timestamp() OR (@take_over::boolean AND NOT berth.lease_live(p.leased_by, p.leased_until, @alive::interval)))
       AND (p.desired_phase = 'absent' OR NOT EXISTS (SELECT FROM berth.provisioner_resources s
             WHERE s.id = p.id AND s.provisioner <> p.provisioner AND s.desired_phase = 'absent' AND s.deployment_id IS NOT NULL))
@@ -142,11 +142,16 @@ RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_gen
 
 -- name: PlaceOverdue :many
 -- Locks deployments of places whose deadline passed and whose state does not say so yet. What someone holds does not keep the rest
--- from being found.
-SELECT d.id FROM berth.deployments d
-WHERE d.desired_state = 'running' AND d.state <> 'errored'
-  AND d.id IN (SELECT p.deployment_id FROM berth.provisioner_resources p WHERE p.deadline_at <= clock_timestamp())
-ORDER BY d.id LIMIT @most FOR NO KEY UPDATE OF d SKIP LOCKED;
+-- from being found. Only places whose deadline passed so lately are read, and their deployments by key and in order, whatever the
+-- planner believes: a sort after the locks would lock more than are asked for.
+WITH late AS MATERIALIZED (
+    SELECT DISTINCT p.deployment_id FROM berth.provisioner_resources p
+    WHERE p.deadline_at <= now() AND p.deadline_at > now() - @within::interval ORDER BY p.deployment_id
+)
+SELECT d.id FROM late CROSS JOIN LATERAL (
+    SELECT x.id FROM berth.deployments x
+    WHERE x.id = late.deployment_id AND x.desired_state = 'running' AND x.state <> 'errored' FOR NO KEY UPDATE SKIP LOCKED) d
+LIMIT @most;
 
 -- name: PlaceStrand :many
 -- The deployment is locked by the caller. A place whose provisioner no live worker has: a delete is settled with a debt, everything

@@ -26,6 +26,7 @@ const (
 	Grace         = 5 * time.Second      // a fresh job has this long before the dispatcher adds one
 	GraceEach     = 2 * time.Millisecond // more for each deployment that was changed together
 	MaxGrace      = 10 * time.Minute     // what the dispatcher's patience grows to in a backlog
+	OverdueAll    = time.Minute          // so often all deadlines that passed are looked at, and each second the late ones
 	Look          = time.Second          // until a pending place is looked at again
 	LookOverdue   = 10 * time.Second     // and once it is past its deadline
 	LookMax       = time.Hour            // longest that a backend may ask not to be looked at
