@@ -48,7 +48,8 @@ func stored(err error, step string) error {
 	if errors.As(err, &pg) {
 		switch pg.Code {
 		case "40P01", "40001", "55P03", // deadlock, serialization failure, lock timeout
-			"23505": // a key that is taken: we look before we insert, so a snapshot older than another's commit hid it
+			"23505", // a key that is taken: we look before we insert, so a snapshot older than another's commit hid it
+			"23503": // what is deleted is referred to, or what is referred to was deleted: the same
 			return fmt.Errorf("%s: %w: %w", step, ErrRetry, err)
 		}
 	}

@@ -75,6 +75,51 @@ func (c *Client) OrganizationByName(ctx context.Context, tx dbsqlc.DBTX, name st
 	return organization(o), nil
 }
 
+// An OrganizationChange is what an update asks for. What is nil stays as it is.
+type OrganizationChange struct {
+	DefaultProvisioner *string // empty: none of its own
+}
+
+// UpdateOrganization changes what new deployments of an organization start from. What exists stays where it is.
+func (c *Client) UpdateOrganization(ctx context.Context, tx dbsqlc.DBTX, id uuid.UUID, change OrganizationChange) (Organization, error) {
+	if change.DefaultProvisioner == nil {
+		return Organization{}, refuse(ErrInvalid, "update", "it changes nothing", "name a default provisioner, or an empty one for none")
+	}
+	if *change.DefaultProvisioner != "" {
+		if err := c.checkProvisioner(ctx, tx, *change.DefaultProvisioner); err != nil {
+			return Organization{}, err
+		}
+	}
+	o, err := c.q.OrganizationUpdate(ctx, tx, &dbsqlc.OrganizationUpdateParams{ID: id, DefaultProvisioner: *change.DefaultProvisioner})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Organization{}, refuse(ErrNotFound, "organization "+id.String(), "it does not exist", "see the list of organizations")
+	}
+	if err != nil {
+		return Organization{}, stored(err, "update an organization")
+	}
+	return organization(o), nil
+}
+
+// DeleteOrganization lets an organization go, its projects included. While it has deployments, being deleted ones among them, that
+// is a conflict. What is gone already counts as done.
+func (c *Client) DeleteOrganization(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
+	name, err := c.q.OrganizationLockDelete(ctx, tx, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return stored(err, "lock an organization")
+	}
+	projects, err := c.q.ProjectLockDelete(ctx, tx, id)
+	if err != nil {
+		return stored(err, "lock the projects of an organization")
+	}
+	if err := c.deleteProjects(ctx, tx, fmt.Sprintf("organization %q", name), projects); err != nil {
+		return err
+	}
+	return stored(c.q.OrganizationDelete(ctx, tx, id), "delete an organization")
+}
+
 // Organizations lists all, by name.
 func (c *Client) Organizations(ctx context.Context, tx dbsqlc.DBTX) ([]Organization, error) {
 	rows, err := c.q.OrganizationList(ctx, tx)

@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"berth/db/dbsqlc"
+	"berth/provisioner"
 )
 
 // A Project holds what its new deployments start from. It may name their provisioner.
@@ -81,6 +83,108 @@ func (c *Client) CreateProject(ctx context.Context, tx dbsqlc.DBTX, n NewProject
 		return Project{}, stored(err, "create a project")
 	}
 	return project(row, o.Name)
+}
+
+// A ProjectChange is what an update asks for. Zero values leave things as they are.
+type ProjectChange struct {
+	Provisioner *string // empty: the organization's, or the default
+	Slots       int
+	Version     string
+	Annotations map[string]string // added, or replaced where the keys are the same
+	Forget      []string          // annotations to remove
+}
+
+// UpdateProject changes what new deployments of a project start from. What exists stays as it is, and where it is.
+func (c *Client) UpdateProject(ctx context.Context, tx pgx.Tx, id uuid.UUID, change ProjectChange) (Project, error) {
+	if err := change.check(); err != nil {
+		return Project{}, err
+	}
+	row, err := c.q.ProjectLock(ctx, tx, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Project{}, refuse(ErrNotFound, "project "+id.String(), "it does not exist", "see the list of projects")
+	}
+	if err != nil {
+		return Project{}, stored(err, "lock a project")
+	}
+	p, err := project(&row.Project, row.Organization)
+	if err != nil {
+		return Project{}, err
+	}
+	if change.Provisioner != nil && *change.Provisioner != p.Provisioner {
+		if *change.Provisioner != "" {
+			if err := c.checkProvisioner(ctx, tx, *change.Provisioner); err != nil {
+				return Project{}, err
+			}
+		}
+		p.Provisioner = *change.Provisioner
+	}
+	p.Slots, p.Version = cmp.Or(change.Slots, p.Slots), cmp.Or(change.Version, p.Version)
+	for _, k := range change.Forget {
+		delete(p.Annotations, k)
+	}
+	maps.Copy(p.Annotations, change.Annotations)
+	if len(p.Annotations) > maxAnnotations {
+		return Project{}, tooManyAnnotations(fmt.Sprintf("project %q", p.Organization+"/"+p.Name), len(p.Annotations))
+	}
+	store := &dbsqlc.ProjectUpdateParams{ID: id, Slots: int32(p.Slots), Version: p.Version, Annotations: provisioner.Encode(p.Annotations)}
+	if p.Provisioner != "" {
+		store.Provisioner = &p.Provisioner
+	}
+	return p, stored(c.q.ProjectUpdate(ctx, tx, store), "update a project")
+}
+
+func (change ProjectChange) check() error {
+	if change.Provisioner == nil && change.Slots == 0 && change.Version == "" && len(change.Annotations) == 0 && len(change.Forget) == 0 {
+		return refuse(ErrInvalid, "update", "it changes nothing", "name a provisioner, slots, a version or annotations")
+	}
+	err := cmp.Or(checkAnnotations(change.Annotations), checkForget(change.Forget))
+	if err == nil && change.Slots != 0 {
+		err = checkSlots(change.Slots)
+	}
+	if err == nil && change.Version != "" {
+		err = checkVersion(change.Version)
+	}
+	return err
+}
+
+// DeleteProject lets a project go. While it has deployments, being deleted ones among them, that is a conflict. What is gone
+// already counts as done.
+func (c *Client) DeleteProject(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
+	rows, err := c.q.ProjectLockDelete(ctx, tx, id)
+	if err != nil {
+		return stored(err, "lock a project")
+	}
+	for _, p := range rows {
+		return c.deleteProjects(ctx, tx, fmt.Sprintf("project %q", p.Organization+"/"+p.Name), rows)
+	}
+	return nil
+}
+
+// deleteProjects lets projects go that the caller has locked, unless they have deployments.
+func (c *Client) deleteProjects(ctx context.Context, tx pgx.Tx, what string, projects []*dbsqlc.ProjectLockDeleteRow) error {
+	ids := make([]uuid.UUID, len(projects))
+	for i, p := range projects {
+		ids[i] = p.ID
+	}
+	n, err := c.q.ProjectDeployments(ctx, tx, ids)
+	if err != nil {
+		return stored(err, "count deployments")
+	}
+	if n.Deployments > 0 {
+		why := "it has 1 deployment"
+		if n.Deployments > 1 {
+			why = fmt.Sprintf("it has %d deployments", n.Deployments)
+		}
+		remedy := "delete what the list of its deployments shows, and try again when that is gone"
+		switch {
+		case n.Deleting == n.Deployments:
+			why, remedy = why+", being deleted already", "try again when that is gone"
+		case n.Deleting > 0:
+			why += fmt.Sprintf(", %d of them being deleted already", n.Deleting)
+		}
+		return refuse(ErrConflict, what, why, remedy)
+	}
+	return stored(c.q.ProjectDelete(ctx, tx, ids), "delete projects")
 }
 
 // ProjectByName finds one, whatever the case of the names.

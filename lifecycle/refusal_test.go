@@ -74,6 +74,19 @@ func TestRefusals(t *testing.T) {
 			return err
 		}
 	}
+	owner, odd := b.organization(t, "acme").ID, baseA
+	updateOrg := func(id uuid.UUID, change lifecycle.OrganizationChange) call {
+		return func(ctx context.Context, tx pgx.Tx) error {
+			_, err := b.client.UpdateOrganization(ctx, tx, id, change)
+			return err
+		}
+	}
+	updateProject := func(id uuid.UUID, change lifecycle.ProjectChange) call {
+		return func(ctx context.Context, tx pgx.Tx) error {
+			_, err := b.client.UpdateProject(ctx, tx, id, change)
+			return err
+		}
+	}
 	list := func(f lifecycle.Filter) call {
 		return func(ctx context.Context, tx pgx.Tx) error {
 			_, err := b.client.List(ctx, tx, f)
@@ -118,6 +131,19 @@ func TestRefusals(t *testing.T) {
 		"forget with NUL":          {lifecycle.ErrInvalid, `"a\x00b"`, update(lifecycle.Change{Forget: []string{nul}})},
 		"forget no text":           {lifecycle.ErrInvalid, `"\xff"`, update(lifecycle.Change{Forget: []string{"\xff"}})},
 		"forget too much":          {lifecycle.ErrInvalid, "at most 64", update(lifecycle.Change{Forget: make([]string, 65)})},
+
+		"update an organization by nothing":        {lifecycle.ErrInvalid, "changes nothing", updateOrg(owner, lifecycle.OrganizationChange{})},
+		"update what is no organization":           {lifecycle.ErrNotFound, unused.String(), updateOrg(unused, lifecycle.OrganizationChange{DefaultProvisioner: new(string)})},
+		"update an organization to what is no one": {lifecycle.ErrInvalid, "choose one of static-a", updateOrg(owner, lifecycle.OrganizationChange{DefaultProvisioner: &odd})},
+		"update a project by nothing":              {lifecycle.ErrInvalid, "changes nothing", updateProject(b.project.ID, lifecycle.ProjectChange{})},
+		"update what is no project":                {lifecycle.ErrNotFound, unused.String(), updateProject(unused, lifecycle.ProjectChange{Slots: 1})},
+		"update a project to what is no one":       {lifecycle.ErrInvalid, "choose one of static-a", updateProject(b.project.ID, lifecycle.ProjectChange{Provisioner: &odd, Slots: 3})},
+		"update a project to slots below 1":        {lifecycle.ErrInvalid, "slots -3", updateProject(b.project.ID, lifecycle.ProjectChange{Slots: -3})},
+		"update a project to an odd version":       {lifecycle.ErrInvalid, `"1.x"`, updateProject(b.project.ID, lifecycle.ProjectChange{Version: "1.x"})},
+		"update a project to many":                 {lifecycle.ErrInvalid, `"acme/web"`, updateProject(b.project.ID, lifecycle.ProjectChange{Annotations: some(0, 64)})},
+		"update a project's key of ours":           {lifecycle.ErrInvalid, `"organization"`, updateProject(b.project.ID, lifecycle.ProjectChange{Forget: []string{"organization"}})},
+		"delete an organization in use":            {lifecycle.ErrConflict, "it has 2 deployments, 1 of them being deleted already", func(ctx context.Context, tx pgx.Tx) error { return b.client.DeleteOrganization(ctx, tx, owner) }},
+		"delete a project in use":                  {lifecycle.ErrConflict, `project "acme/web": it has 2 deployments`, func(ctx context.Context, tx pgx.Tx) error { return b.client.DeleteProject(ctx, tx, b.project.ID) }},
 
 		"start what is not there":     {lifecycle.ErrNotFound, unused.String(), func(ctx context.Context, tx pgx.Tx) error { return b.client.Start(ctx, tx, here, unused) }},
 		"stop what is not there":      {lifecycle.ErrNotFound, unused.String(), func(ctx context.Context, tx pgx.Tx) error { return b.client.Stop(ctx, tx, here, unused) }},

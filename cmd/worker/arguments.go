@@ -56,6 +56,11 @@ type pairs struct {
 	Annotation []string `name:"annotation" sep:"none" placeholder:"KEY=VALUE" help:"An annotation, which ends up in what is made. May be repeated."`
 }
 
+// forgotten is the flag that takes annotations back.
+type forgotten struct {
+	Forget []string `name:"forget" sep:"none" placeholder:"KEY" help:"An annotation to remove. May be repeated."`
+}
+
 // read takes the pairs apart.
 func (p pairs) read() (annotations, error) {
 	if len(p.Annotation) == 0 {

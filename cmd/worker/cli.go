@@ -39,11 +39,15 @@ type cli struct {
 		Create orgCreate `cmd:"" help:"Create an organization."`
 		List   orgList   `cmd:"" help:"List organizations."`
 		Show   orgShow   `cmd:"" help:"Show one organization."`
+		Update orgUpdate `cmd:"" help:"Change what an organization's new deployments start from."`
+		Delete orgDelete `cmd:"" help:"Delete an organization and its projects. Refused while it has deployments."`
 	} `cmd:"" help:"Organizations: who projects belong to."`
 	Project struct {
 		Create projectCreate `cmd:"" help:"Create a project."`
 		List   projectList   `cmd:"" help:"List projects."`
 		Show   projectShow   `cmd:"" help:"Show one project."`
+		Update projectUpdate `cmd:"" help:"Change what a project's new deployments start from. What exists stays as it is."`
+		Delete projectDelete `cmd:"" help:"Delete a project. Refused while it has deployments."`
 	} `cmd:"" help:"Projects: what deployments are made from."`
 	Deployment struct {
 		Create  deploymentCreate  `cmd:"" help:"Create a deployment. The same id again is the same deployment, as it is by then."`

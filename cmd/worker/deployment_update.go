@@ -12,6 +12,7 @@ type deploymentUpdate struct {
 	output
 	waiting
 	pairs
+	forgotten
 	ID      id     `arg:"" name:"ID" help:"The id of the deployment."`
 	Slots   slots  `name:"slots" placeholder:"N" help:"How many slots it asks for."`
 	Version string `name:"version" placeholder:"VERSION" help:"Which version it runs: latest, such as 1.2.3, or a commit."`
@@ -25,7 +26,7 @@ func (c *deploymentUpdate) Run(ctx context.Context, a *app) error {
 	}
 	return a.changing(ctx, func(ad *admin) error {
 		return ad.change(ctx, a, c.ID.UUID, c.output, c.waiting, func(tx pgx.Tx) error {
-			return ad.Update(ctx, tx, lifecycle.Change{Slots: int(c.Slots), Version: c.Version, Annotations: annotations}, c.ID.UUID)
+			return ad.Update(ctx, tx, lifecycle.Change{Slots: int(c.Slots), Version: c.Version, Annotations: annotations, Forget: c.Forget}, c.ID.UUID)
 		})
 	})
 }

@@ -36,6 +36,42 @@ func TestOrg(t *testing.T) {
 	require.Len(t, decode[[]lifecycle.Organization](t, b.ok("org", "list", "-o", "json")), 2, "what is refused makes nothing")
 }
 
+func TestOrgUpdate(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.provisioner("static-example", "other")
+	b.ok("org", "create", "acme")
+	for _, at := range []string{"other", "other", ""} {
+		o := b.ok("org", "update", "ACME", "--default-provisioner", at, "-o", "json")
+		require.Equal(t, at, decode[lifecycle.Organization](t, o).DefaultProvisioner)
+		require.Equal(t, o, b.ok("org", "show", "acme", "-o", "json"))
+	}
+	require.Contains(t, b.refused(exitRefused, "org", "update", "acme"), "name a default provisioner")
+	require.Contains(t, b.refused(exitRefused, "org", "update", "acme", "--default-provisioner", "nowhere"), "choose one of other, static-example")
+	require.Contains(t, b.refused(exitRefused, "org", "update", "nobody", "--default-provisioner", "other"), `"nobody"`)
+}
+
+func TestOrgDelete(t *testing.T) {
+	t.Parallel()
+	b := seeded(t)
+	b.ok("deployment", "create", "acme/web", "--id", someID)
+	for _, c := range [][]string{{"org", "delete", "acme"}, {"project", "delete", "acme/web"}} {
+		require.Contains(t, b.refused(exitRefused, c...), "it has 1 deployment: delete what the list of its deployments shows, and try again when that is gone")
+	}
+	b.ok("deployment", "delete", someID)
+	require.Contains(t, b.refused(exitRefused, "org", "delete", "acme"), "being deleted already: try again when that is gone")
+	b.exec("DELETE FROM berth.provisioner_resources")
+	b.exec("DELETE FROM berth.deployments")
+
+	r := b.worker("project", "delete", "ACME/web")
+	require.Equal(t, result{"", "project acme/web is deleted\n", 0}, r)
+	require.Contains(t, b.refused(exitRefused, "project", "delete", "acme/web"), "does not exist")
+	b.ok("project", "create", "acme/web")
+	require.Equal(t, result{"", "organization acme is deleted\n", 0}, b.worker("org", "delete", "Acme"))
+	require.Contains(t, b.refused(exitRefused, "org", "delete", "acme"), "does not exist")
+	require.Equal(t, "[]\n", b.ok("project", "list", "-o", "json"))
+}
+
 // Names of customers end up in labels, names and addresses: each is either kept as it is, or refused before anything is made.
 func TestOrgNames(t *testing.T) {
 	t.Parallel()

@@ -40,3 +40,31 @@ func TestProject(t *testing.T) {
 	require.Contains(t, b.refused(exitRefused, "project", "create", "acme/a", "--annotation", "bad key=1"), `"bad key"`)
 	require.Len(t, decode[[]lifecycle.Project](t, b.ok("project", "list", "-o", "json")), 2)
 }
+
+func TestProjectUpdate(t *testing.T) {
+	t.Parallel()
+	b := seeded(t)
+	b.ok("deployment", "create", "acme/web", "--id", someID)
+	before := b.ok("deployment", "show", someID, "-o", "json")
+	b.provisioner("other")
+	now := func(args ...string) lifecycle.Project {
+		t.Helper()
+		p := decode[lifecycle.Project](t, b.ok(append([]string{"project", "update", "ACME/web", "-o", "json"}, args...)...))
+		require.Equal(t, p, decode[lifecycle.Project](t, b.ok("project", "show", "acme/web", "-o", "json")))
+		return p
+	}
+	p := now("--slots", "3", "--version", "1.2.3", "--provisioner", "other", "--annotation", "team=blue", "--annotation", "plan=x")
+	require.Equal(t, 3, p.Slots)
+	require.Equal(t, "1.2.3", p.Version)
+	require.Equal(t, "other", p.Provisioner)
+	require.Equal(t, map[string]string{"team": "blue", "plan": "x"}, p.Annotations)
+	p = now("--provisioner", "", "--forget", "plan")
+	require.Empty(t, p.Provisioner)
+	require.Equal(t, map[string]string{"team": "blue"}, p.Annotations)
+	require.Equal(t, 3, p.Slots, "what is not given stays as it is")
+	require.Equal(t, before, b.ok("deployment", "show", someID, "-o", "json"), "what exists stays as it is, and where it is")
+
+	require.Contains(t, b.refused(exitRefused, "project", "update", "acme/web"), "name a provisioner, slots")
+	require.Contains(t, b.refused(exitRefused, "project", "update", "acme/none", "--slots", "1"), `"acme/none"`)
+	require.Contains(t, b.refused(exitRefused, "project", "update", "acme/web", "--provisioner", "nowhere"), "choose one of other, static-example")
+}

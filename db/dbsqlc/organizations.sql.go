@@ -27,6 +27,15 @@ func (q *Queries) OrganizationByName(ctx context.Context, db DBTX, name string) 
 	return &i, err
 }
 
+const organizationDelete = `-- name: OrganizationDelete :exec
+DELETE FROM berth.organizations WHERE id = $1
+`
+
+func (q *Queries) OrganizationDelete(ctx context.Context, db DBTX, id uuid.UUID) error {
+	_, err := db.Exec(ctx, organizationDelete, id)
+	return err
+}
+
 const organizationInsert = `-- name: OrganizationInsert :one
 INSERT INTO berth.organizations (name, default_provisioner) VALUES ($1, $2)
 ON CONFLICT (lower(name)) DO NOTHING
@@ -94,4 +103,39 @@ func (q *Queries) OrganizationList(ctx context.Context, db DBTX) ([]*Organizatio
 		return nil, err
 	}
 	return items, nil
+}
+
+const organizationLockDelete = `-- name: OrganizationLockDelete :one
+SELECT name FROM berth.organizations WHERE id = $1 FOR UPDATE
+`
+
+// Nobody adds a project to it any more.
+func (q *Queries) OrganizationLockDelete(ctx context.Context, db DBTX, id uuid.UUID) (string, error) {
+	row := db.QueryRow(ctx, organizationLockDelete, id)
+	var name string
+	err := row.Scan(&name)
+	return name, err
+}
+
+const organizationUpdate = `-- name: OrganizationUpdate :one
+UPDATE berth.organizations SET default_provisioner = nullif($1::text, '') WHERE id = $2
+RETURNING id, name, default_provisioner, created_at
+`
+
+type OrganizationUpdateParams struct {
+	DefaultProvisioner string
+	ID                 uuid.UUID
+}
+
+// An empty default is none.
+func (q *Queries) OrganizationUpdate(ctx context.Context, db DBTX, arg *OrganizationUpdateParams) (*Organization, error) {
+	row := db.QueryRow(ctx, organizationUpdate, arg.DefaultProvisioner, arg.ID)
+	var i Organization
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.DefaultProvisioner,
+		&i.CreatedAt,
+	)
+	return &i, err
 }

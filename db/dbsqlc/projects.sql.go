@@ -45,6 +45,33 @@ func (q *Queries) ProjectByName(ctx context.Context, db DBTX, arg *ProjectByName
 	return &i, err
 }
 
+const projectDelete = `-- name: ProjectDelete :exec
+DELETE FROM berth.projects WHERE id = ANY($1::uuid[])
+`
+
+func (q *Queries) ProjectDelete(ctx context.Context, db DBTX, ids []uuid.UUID) error {
+	_, err := db.Exec(ctx, projectDelete, ids)
+	return err
+}
+
+const projectDeployments = `-- name: ProjectDeployments :one
+SELECT count(*) AS deployments, count(*) FILTER (WHERE d.desired_state = 'deleted') AS deleting
+FROM berth.deployments d WHERE d.project_id = ANY($1::uuid[])
+`
+
+type ProjectDeploymentsRow struct {
+	Deployments int64
+	Deleting    int64
+}
+
+// How many deployments these projects have, and how many of them are on their way out.
+func (q *Queries) ProjectDeployments(ctx context.Context, db DBTX, projects []uuid.UUID) (*ProjectDeploymentsRow, error) {
+	row := db.QueryRow(ctx, projectDeployments, projects)
+	var i ProjectDeploymentsRow
+	err := row.Scan(&i.Deployments, &i.Deleting)
+	return &i, err
+}
+
 const projectInsert = `-- name: ProjectInsert :one
 INSERT INTO berth.projects (organization_id, name, provisioner, slots, version, annotations)
 VALUES ($1, $2, $3, $4, $5, $6)
@@ -125,6 +152,70 @@ func (q *Queries) ProjectList(ctx context.Context, db DBTX) ([]*ProjectListRow, 
 	return items, nil
 }
 
+const projectLock = `-- name: ProjectLock :one
+SELECT p.id, p.organization_id, p.name, p.provisioner, p.slots, p.version, p.annotations, p.created_at, o.name AS organization
+FROM berth.projects p JOIN berth.organizations o ON o.id = p.organization_id
+WHERE p.id = $1
+FOR NO KEY UPDATE OF p
+`
+
+type ProjectLockRow struct {
+	Project      Project
+	Organization string
+}
+
+func (q *Queries) ProjectLock(ctx context.Context, db DBTX, id uuid.UUID) (*ProjectLockRow, error) {
+	row := db.QueryRow(ctx, projectLock, id)
+	var i ProjectLockRow
+	err := row.Scan(
+		&i.Project.ID,
+		&i.Project.OrganizationID,
+		&i.Project.Name,
+		&i.Project.Provisioner,
+		&i.Project.Slots,
+		&i.Project.Version,
+		&i.Project.Annotations,
+		&i.Project.CreatedAt,
+		&i.Organization,
+	)
+	return &i, err
+}
+
+const projectLockDelete = `-- name: ProjectLockDelete :many
+SELECT p.id, p.name, o.name AS organization
+FROM berth.projects p JOIN berth.organizations o ON o.id = p.organization_id
+WHERE p.id = $1 OR p.organization_id = $1
+ORDER BY p.id
+FOR UPDATE OF p
+`
+
+type ProjectLockDeleteRow struct {
+	ID           uuid.UUID
+	Name         string
+	Organization string
+}
+
+// One project, or all of an organization: whose id it is. Nobody adds a deployment to them any more.
+func (q *Queries) ProjectLockDelete(ctx context.Context, db DBTX, id uuid.UUID) ([]*ProjectLockDeleteRow, error) {
+	rows, err := db.Query(ctx, projectLockDelete, id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []*ProjectLockDeleteRow{}
+	for rows.Next() {
+		var i ProjectLockDeleteRow
+		if err := rows.Scan(&i.ID, &i.Name, &i.Organization); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const projectSettings = `-- name: ProjectSettings :many
 SELECT p.id, p.name, o.name AS organization, p.provisioner, o.default_provisioner, p.slots, p.version, p.annotations
 FROM berth.projects p JOIN berth.organizations o ON o.id = p.organization_id
@@ -173,4 +264,28 @@ func (q *Queries) ProjectSettings(ctx context.Context, db DBTX, ids []uuid.UUID)
 		return nil, err
 	}
 	return items, nil
+}
+
+const projectUpdate = `-- name: ProjectUpdate :exec
+UPDATE berth.projects SET provisioner = $1, slots = $2, version = $3, annotations = $4 WHERE id = $5
+`
+
+type ProjectUpdateParams struct {
+	Provisioner *string
+	Slots       int32
+	Version     string
+	Annotations json.RawMessage
+	ID          uuid.UUID
+}
+
+// The row is locked by the caller. No provisioner is the organization's, or the default.
+func (q *Queries) ProjectUpdate(ctx context.Context, db DBTX, arg *ProjectUpdateParams) error {
+	_, err := db.Exec(ctx, projectUpdate,
+		arg.Provisioner,
+		arg.Slots,
+		arg.Version,
+		arg.Annotations,
+		arg.ID,
+	)
+	return err
 }

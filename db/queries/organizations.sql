@@ -12,3 +12,15 @@ SELECT * FROM berth.organizations ORDER BY lower(name);
 -- name: OrganizationKeep :one
 -- It stays until the transaction ends.
 SELECT * FROM berth.organizations WHERE id = @id FOR KEY SHARE;
+
+-- name: OrganizationUpdate :one
+-- An empty default is none.
+UPDATE berth.organizations SET default_provisioner = nullif(@default_provisioner::text, '') WHERE id = @id
+RETURNING *;
+
+-- name: OrganizationLockDelete :one
+-- Nobody adds a project to it any more.
+SELECT name FROM berth.organizations WHERE id = @id FOR UPDATE;
+
+-- name: OrganizationDelete :exec
+DELETE FROM berth.organizations WHERE id = @id;

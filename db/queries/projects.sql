@@ -22,3 +22,29 @@ FROM berth.projects p JOIN berth.organizations o ON o.id = p.organization_id
 WHERE p.id = ANY(@ids::uuid[])
 ORDER BY p.id
 FOR KEY SHARE OF p;
+
+-- name: ProjectLock :one
+SELECT sqlc.embed(p), o.name AS organization
+FROM berth.projects p JOIN berth.organizations o ON o.id = p.organization_id
+WHERE p.id = @id
+FOR NO KEY UPDATE OF p;
+
+-- name: ProjectUpdate :exec
+-- The row is locked by the caller. No provisioner is the organization's, or the default.
+UPDATE berth.projects SET provisioner = sqlc.narg(provisioner), slots = @slots, version = @version, annotations = @annotations WHERE id = @id;
+
+-- name: ProjectLockDelete :many
+-- One project, or all of an organization: whose id it is. Nobody adds a deployment to them any more.
+SELECT p.id, p.name, o.name AS organization
+FROM berth.projects p JOIN berth.organizations o ON o.id = p.organization_id
+WHERE p.id = @id OR p.organization_id = @id
+ORDER BY p.id
+FOR UPDATE OF p;
+
+-- name: ProjectDeployments :one
+-- How many deployments these projects have, and how many of them are on their way out.
+SELECT count(*) AS deployments, count(*) FILTER (WHERE d.desired_state = 'deleted') AS deleting
+FROM berth.deployments d WHERE d.project_id = ANY(@projects::uuid[]);
+
+-- name: ProjectDelete :exec
+DELETE FROM berth.projects WHERE id = ANY(@ids::uuid[]);
