@@ -38,7 +38,8 @@ type Deployment struct {
 	Resources         []Resource `json:"resources"`
 }
 
-// A Resource is how one place stands. A resource that moves has two.
+// A Resource is how one place stands. A resource that moves has two. While GivenUpAt is set, the last intent can not be met as it
+// stands.
 type Resource struct {
 	ID                 uuid.UUID       `json:"id"`
 	Type               string          `json:"type"`
@@ -54,6 +55,7 @@ type Resource struct {
 	ObservedGeneration int64           `json:"observed_generation"`
 	Failures           int             `json:"failures"`
 	FailingSince       *time.Time      `json:"failing_since"`
+	GivenUpAt          *time.Time      `json:"given_up_at"`
 	RetryAt            *time.Time      `json:"retry_at"`
 	DeadlineAt         *time.Time      `json:"deadline_at"`
 }
@@ -86,19 +88,11 @@ type Filter struct {
 
 // List shows deployments in the order of their ids, a page at a time.
 func (c *Client) List(ctx context.Context, tx dbsqlc.DBTX, f Filter) ([]Deployment, error) {
-	optional := func(s string) *string {
-		if s == "" {
-			return nil
-		}
-		return &s
-	}
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	p := &dbsqlc.DeploymentListParams{Organization: optional(f.Organization), Project: optional(f.Project), State: optional(f.State), Provisioner: optional(f.Provisioner), Most: int32(cmp.Or(f.Limit, defaults.Page))}
-	if f.After != uuid.Nil {
-		p.After = &f.After
-	}
+	p := &dbsqlc.DeploymentListParams{Organization: optional(f.Organization), Project: optional(f.Project), State: optional(f.State), Provisioner: optional(f.Provisioner),
+		After: f.After, Most: int32(cmp.Or(f.Limit, defaults.Page))}
 	rows, err := c.q.DeploymentList(ctx, tx, p)
 	if err != nil {
 		return nil, stored(err, "list deployments")
@@ -106,9 +100,16 @@ func (c *Client) List(ctx context.Context, tx dbsqlc.DBTX, f Filter) ([]Deployme
 	return c.withResources(ctx, tx, rows)
 }
 
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
 func (f Filter) check() error {
-	if f.Limit < 0 || f.Limit > defaults.MaxPage {
-		return refuse(ErrInvalid, fmt.Sprintf("limit %d", f.Limit), "out of range", fmt.Sprintf("use 1 to %d, and After for the next page", defaults.MaxPage))
+	if err := checkLimit(f.Limit); err != nil {
+		return err
 	}
 	if f.State != "" && !slices.Contains(states, f.State) {
 		return refuse(ErrInvalid, "state "+quote(f.State), "there is none of that name", "use one of "+strings.Join(states, ", "))
@@ -118,6 +119,14 @@ func (f Filter) check() error {
 		checkFilter("project", f.Project, nameForm.MatchString(f.Project)),
 		checkFilter("provisioner", f.Provisioner, provisioner.ValidName(f.Provisioner) == nil),
 	)
+}
+
+// checkLimit keeps pages bounded. Zero is defaults.Page.
+func checkLimit(limit int) error {
+	if limit >= 0 && limit <= defaults.MaxPage {
+		return nil
+	}
+	return refuse(ErrInvalid, fmt.Sprintf("limit %d", limit), "out of range", fmt.Sprintf("use 1 to %d, and what to list after for the next page", defaults.MaxPage))
 }
 
 // checkFilter refuses a name that nothing can have; some could not even be asked for.
@@ -147,13 +156,17 @@ func (c *Client) withResources(ctx context.Context, tx dbsqlc.DBTX, rows []*dbsq
 	}
 	for _, p := range places {
 		d := at[*p.DeploymentID]
-		d.Resources = append(d.Resources, Resource{
-			ID: p.ID, Type: p.Type, Name: p.Name, Provisioner: p.Provisioner, DesiredPhase: p.DesiredPhase, Phase: p.Phase,
-			Reason: p.Reason, Message: p.Message, Args: p.Args, Config: p.Config, Generation: p.Generation, ObservedGeneration: p.ObservedGeneration,
-			Failures: int(p.Failures), FailingSince: utc(p.FailingSince), RetryAt: utc(p.RetryAt), DeadlineAt: utc(p.DeadlineAt),
-		})
+		d.Resources = append(d.Resources, resource(p))
 	}
 	return out, nil
+}
+
+func resource(p *dbsqlc.PlaceListRow) Resource {
+	return Resource{
+		ID: p.ID, Type: p.Type, Name: p.Name, Provisioner: p.Provisioner, DesiredPhase: p.DesiredPhase, Phase: p.Phase,
+		Reason: p.Reason, Message: p.Message, Args: p.Args, Config: p.Config, Generation: p.Generation, ObservedGeneration: p.ObservedGeneration,
+		Failures: int(p.Failures), FailingSince: utc(p.FailingSince), GivenUpAt: utc(p.GivenUpAt), RetryAt: utc(p.RetryAt), DeadlineAt: utc(p.DeadlineAt),
+	}
 }
 
 func utc(t *time.Time) *time.Time {

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -8,17 +9,19 @@ import (
 	"github.com/google/uuid"
 
 	"berth/db/dbsqlc"
+	"berth/internal/defaults"
 )
 
 // Kinds of events. Consumers read them in the order of their ids; the same one may be told twice.
 const (
-	DeploymentCreated = "DeploymentCreated" // by a person or a service, as the next six
+	DeploymentCreated = "DeploymentCreated" // by a person or a service, as the next seven
 	StartAsked        = "StartAsked"
 	StopAsked         = "StopAsked"
 	RestartAsked      = "RestartAsked"
 	UpdateAsked       = "UpdateAsked"
 	DeleteAsked       = "DeleteAsked"
 	ResourceAsked     = "ResourceAsked"
+	ReconcileAsked    = "ReconcileAsked"
 	StateChanged      = "StateChanged"      // old, new, reason
 	DeploymentDeleted = "DeploymentDeleted" // nothing of it is left, debts aside
 	RuntimePublished  = "RuntimePublished"  // host, audience, instance_id, provisioner: the instance may be created there
@@ -68,9 +71,19 @@ type Happening struct {
 	Detail       json.RawMessage `json:"detail"`
 }
 
-// Events lists what happened to a deployment, oldest first. It answers for deleted ones too.
-func (c *Client) Events(ctx context.Context, tx dbsqlc.DBTX, deployment uuid.UUID) ([]Happening, error) {
-	rows, err := c.q.EventList(ctx, tx, &deployment)
+// WasDeleted reports whether there was such a deployment, and it was deleted.
+func (c *Client) WasDeleted(ctx context.Context, tx dbsqlc.DBTX, deployment uuid.UUID) (bool, error) {
+	gone, err := c.q.EventDeleted(ctx, tx, []uuid.UUID{deployment})
+	return len(gone) > 0, stored(err, "look for a deleted deployment")
+}
+
+// Events lists what happened to a deployment, oldest first, a page at a time: so many, or defaults.Page if zero, after the id of an
+// event. It answers for deleted ones too.
+func (c *Client) Events(ctx context.Context, tx dbsqlc.DBTX, deployment uuid.UUID, after int64, limit int) ([]Happening, error) {
+	if err := checkLimit(limit); err != nil {
+		return nil, err
+	}
+	rows, err := c.q.EventList(ctx, tx, &dbsqlc.EventListParams{DeploymentID: &deployment, After: after, Most: int32(cmp.Or(limit, defaults.Page))})
 	if err != nil {
 		return nil, stored(err, "list events")
 	}

@@ -234,7 +234,7 @@ func TestDeletedStaysDeleted(t *testing.T) {
 		}
 		require.Zero(t, b.count(t, "SELECT count(*) FROM berth.deployments"))
 	}
-	happened, err := b.client.Events(t.Context(), b.pool, h.ids[0])
+	happened, err := b.client.Events(t.Context(), b.pool, h.ids[0], 0, 0)
 	require.NoError(t, err)
 	require.Equal(t, lifecycle.DeploymentDeleted, happened[len(happened)-1].Kind, "and nothing after it")
 }

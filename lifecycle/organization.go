@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"berth/db/dbsqlc"
+	"berth/internal/defaults"
 	"berth/provisioner"
 )
 
@@ -120,9 +122,13 @@ func (c *Client) DeleteOrganization(ctx context.Context, tx pgx.Tx, id uuid.UUID
 	return stored(c.q.OrganizationDelete(ctx, tx, id), "delete an organization")
 }
 
-// Organizations lists all, by name.
-func (c *Client) Organizations(ctx context.Context, tx dbsqlc.DBTX) ([]Organization, error) {
-	rows, err := c.q.OrganizationList(ctx, tx)
+// Organizations lists some by name, a page at a time: so many, or defaults.Page if zero, after the one named.
+func (c *Client) Organizations(ctx context.Context, tx dbsqlc.DBTX, after string, limit int) ([]Organization, error) {
+	err := cmp.Or(checkLimit(limit), checkFilter("organization", after, nameForm.MatchString(after)))
+	if err != nil {
+		return nil, err
+	}
+	rows, err := c.q.OrganizationList(ctx, tx, &dbsqlc.OrganizationListParams{After: after, Most: int32(cmp.Or(limit, defaults.Page))})
 	if err != nil {
 		return nil, stored(err, "list organizations")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"berth/db/dbsqlc"
+	"berth/internal/defaults"
 	"berth/provisioner"
 )
 
@@ -202,15 +203,21 @@ func (c *Client) ProjectByName(ctx context.Context, tx dbsqlc.DBTX, organization
 	return project(&row.Project, row.Organization)
 }
 
-// Projects lists all, by organization and name.
-func (c *Client) Projects(ctx context.Context, tx dbsqlc.DBTX) ([]Project, error) {
-	rows, err := c.q.ProjectList(ctx, tx)
+// Projects lists some by organization and name, a page at a time: so many, or defaults.Page if zero, after the one named.
+func (c *Client) Projects(ctx context.Context, tx dbsqlc.DBTX, afterOrganization, afterName string, limit int) ([]Project, error) {
+	err := cmp.Or(checkLimit(limit), checkFilter("organization", afterOrganization, nameForm.MatchString(afterOrganization)),
+		checkFilter("project", afterName, nameForm.MatchString(afterName)))
+	if err != nil {
+		return nil, err
+	}
+	rows, err := c.q.ProjectList(ctx, tx, &dbsqlc.ProjectListParams{AfterOrganization: afterOrganization, AfterName: afterName, Most: int32(cmp.Or(limit, defaults.Page))})
 	if err != nil {
 		return nil, stored(err, "list projects")
 	}
 	out := make([]Project, len(rows))
 	for i, r := range rows {
-		if out[i], err = project(&r.Project, r.Organization); err != nil {
+		p := &dbsqlc.Project{ID: r.ID, Name: r.Name, Provisioner: r.Provisioner, Slots: r.Slots, Version: r.Version, Annotations: r.Annotations, CreatedAt: r.CreatedAt}
+		if out[i], err = project(p, r.Organization); err != nil {
 			return nil, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -30,9 +31,21 @@ type Known struct {
 
 func (k Known) supports(t string) bool { return slices.Contains(k.Supports, t) }
 
-// Provisioners lists what is registered, by name.
+// Provisioners lists all that is registered, by name.
 func (c *Client) Provisioners(ctx context.Context, tx dbsqlc.DBTX) ([]Known, error) {
-	rows, err := c.q.ProvisionerList(ctx, tx, defaults.MissingFor)
+	return c.provisioners(ctx, tx, "", math.MaxInt32)
+}
+
+// ProvisionerPage is Provisioners a page at a time: so many, or defaults.Page if zero, after the one named.
+func (c *Client) ProvisionerPage(ctx context.Context, tx dbsqlc.DBTX, after string, limit int) ([]Known, error) {
+	if err := cmp.Or(checkLimit(limit), checkFilter("provisioner", after, provisioner.ValidName(after) == nil)); err != nil {
+		return nil, err
+	}
+	return c.provisioners(ctx, tx, after, cmp.Or(limit, defaults.Page))
+}
+
+func (c *Client) provisioners(ctx context.Context, tx dbsqlc.DBTX, after string, limit int) ([]Known, error) {
+	rows, err := c.q.ProvisionerList(ctx, tx, &dbsqlc.ProvisionerListParams{MissingFor: defaults.MissingFor, After: after, Most: int32(limit)})
 	if err != nil {
 		return nil, stored(err, "list provisioners")
 	}

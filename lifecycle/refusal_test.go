@@ -93,6 +93,15 @@ func TestRefusals(t *testing.T) {
 			return err
 		}
 	}
+	places := func(f lifecycle.PlaceFilter) call {
+		return func(ctx context.Context, tx pgx.Tx) error {
+			_, err := b.client.Places(ctx, tx, f)
+			return err
+		}
+	}
+	d, err := b.client.Get(t.Context(), b.pool, here)
+	require.NoError(t, err)
+	held := d.Resources[0].ID
 	register := func(defaultName string, set ...lifecycle.Configured) call {
 		return func(ctx context.Context, tx pgx.Tx) error {
 			return b.client.AnnounceProvisioners(ctx, tx, set, defaultName)
@@ -225,8 +234,29 @@ func TestRefusals(t *testing.T) {
 		"list an organization with NUL":  {lifecycle.ErrInvalid, `"a\x00b"`, list(lifecycle.Filter{Organization: nul})},
 		"list a project that is no text": {lifecycle.ErrInvalid, `"\xff"`, list(lifecycle.Filter{Project: "\xff"})},
 		"list an odd provisioner":        {lifecycle.ErrInvalid, `"A"`, list(lifecycle.Filter{Provisioner: "A"})},
-		"list fewer than none":           {lifecycle.ErrInvalid, "limit -1", list(lifecycle.Filter{Limit: -1})},
-		"list beyond int32":              {lifecycle.ErrInvalid, "limit 4294967297", list(lifecycle.Filter{Limit: 1<<32 + 1})},
+		"list resources beyond a page":   {lifecycle.ErrInvalid, "limit 1001", places(lifecycle.PlaceFilter{Limit: 1001})},
+		"list resources nowhere":         {lifecycle.ErrInvalid, `"No Where"`, places(lifecycle.PlaceFilter{Provisioner: "No Where"})},
+		"list resources of an odd type":  {lifecycle.ErrInvalid, `"a\x00b"`, places(lifecycle.PlaceFilter{Type: nul})},
+		"list resources for odd reasons": {lifecycle.ErrInvalid, `"a\x00b"`, places(lifecycle.PlaceFilter{Reason: nul})},
+		"list organizations after NUL": {lifecycle.ErrInvalid, `"a\x00b"`, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := b.client.Organizations(ctx, tx, nul, 1)
+			return err
+		}},
+		"list projects after NUL": {lifecycle.ErrInvalid, `"a\x00b"`, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := b.client.Projects(ctx, tx, "a", nul, 1)
+			return err
+		}},
+		"list provisioners after NUL": {lifecycle.ErrInvalid, `"a\x00b"`, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := b.client.ProvisionerPage(ctx, tx, nul, 1)
+			return err
+		}},
+		"list too many events": {lifecycle.ErrInvalid, "limit 1001", func(ctx context.Context, tx pgx.Tx) error {
+			_, err := b.client.Events(ctx, tx, here, 0, 1001)
+			return err
+		}},
+		"reconcile what is not there": {lifecycle.ErrNotFound, unused.String(), func(ctx context.Context, tx pgx.Tx) error { return b.client.Reconcile(ctx, tx, held, unused) }},
+		"list fewer than none":        {lifecycle.ErrInvalid, "limit -1", list(lifecycle.Filter{Limit: -1})},
+		"list beyond int32":           {lifecycle.ErrInvalid, "limit 4294967297", list(lifecycle.Filter{Limit: 1<<32 + 1})},
 
 		"register an odd name":        {lifecycle.ErrInvalid, `"a--b"`, register("", configured("a--b", "runtime"))},
 		"register a long name":        {lifecycle.ErrInvalid, "up to 48", register("", configured(strings.Repeat("a", 49), "runtime"))},

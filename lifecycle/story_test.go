@@ -137,7 +137,7 @@ func TestStory(t *testing.T) {
 	_, err := b.client.Get(t.Context(), b.pool, id)
 	require.ErrorIs(t, err, lifecycle.ErrNotFound)
 
-	happened, err := b.client.Events(t.Context(), b.pool, id)
+	happened, err := b.client.Events(t.Context(), b.pool, id, 0, 0)
 	require.NoError(t, err)
 	require.Equal(t, lifecycle.DeploymentCreated, happened[0].Kind)
 	require.Equal(t, lifecycle.DeploymentDeleted, happened[len(happened)-1].Kind)

@@ -17,6 +17,7 @@ var (
 	environmentForm = regexp.MustCompile(`\A[a-z0-9][a-z0-9-]{0,30}\z`)
 	typeForm        = regexp.MustCompile(`\A[a-z][a-z0-9_-]{0,62}\z`)
 	resourceForm    = regexp.MustCompile(`\A([a-z0-9][a-z0-9._-]{0,62})?\z`)
+	reasonForm      = regexp.MustCompile(`\A[A-Za-z0-9]{1,64}\z`)
 	annotationForm  = regexp.MustCompile(`\A[A-Za-z0-9]([A-Za-z0-9._/-]{0,126}[A-Za-z0-9])?\z`)
 )
 

@@ -61,6 +61,11 @@ type cli struct {
 		Delete  deploymentDelete  `cmd:"" help:"Have a deployment go, its data included."`
 		Wait    deploymentWait    `cmd:"" help:"Wait until a deployment is in a state."`
 	} `cmd:"" help:"Deployments: running copies of projects."`
+	Resource struct {
+		List      resourceList      `cmd:"" help:"List resources, a page at a time."`
+		Show      resourceShow      `cmd:"" help:"Show one resource, where it is, and why it is not as it should be."`
+		Reconcile resourceReconcile `cmd:"" help:"Have a resource looked at again now, however it stands."`
+	} `cmd:"" help:"Resources: what deployments need."`
 	Provisioner struct {
 		List     provisionerList     `cmd:"" help:"List provisioners, with their hosts and the room there."`
 		Cordon   provisionerCordon   `cmd:"" help:"Let a host of a static pool take no new resources."`

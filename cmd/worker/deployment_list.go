@@ -9,18 +9,17 @@ import (
 	"strconv"
 	"strings"
 
-	"berth/internal/defaults"
 	"berth/internal/terminal"
 	"berth/lifecycle"
 )
 
 type deploymentList struct {
 	output
+	paging
 	Org         string      `name:"org" placeholder:"ORG" help:"Only those of this organization."`
 	Project     projectName `name:"project" placeholder:"ORG/PROJECT" help:"Only those of this project."`
 	State       string      `name:"state" placeholder:"STATE" help:"Only those in this state, such as running or errored."`
 	Provisioner string      `name:"provisioner" placeholder:"NAME" help:"Only those whose runtime is there."`
-	Limit       int         `name:"limit" placeholder:"N" default:"${page}" help:"At most so many. ${page} if not given."`
 	After       id          `name:"after" placeholder:"ID" help:"Only those after this one: the last one of the page before."`
 }
 
@@ -31,12 +30,10 @@ func (c *deploymentList) Validate() error {
 	switch {
 	case c.State != "" && !slices.Contains(states, c.State):
 		return fmt.Errorf("--state: %q is no state: use one of %s", shortened([]byte(c.State)), strings.Join(states, ", "))
-	case c.Limit < 1 || c.Limit > defaults.MaxPage:
-		return fmt.Errorf("--limit: %d is out of range: use 1 to %d", c.Limit, defaults.MaxPage)
 	case c.Org != "" && c.Project.organization != "" && !strings.EqualFold(c.Org, c.Project.organization):
 		return fmt.Errorf("--org: %q is not the organization of --project: leave one of them out", shortened([]byte(c.Org)))
 	}
-	return nil
+	return c.paging.Validate()
 }
 
 // Run lists deployments, a page at a time.
@@ -52,9 +49,7 @@ func (c *deploymentList) Run(ctx context.Context, a *app) error {
 		if err := c.write(a.stdout, page, func() io.WriterTo { return deploymentTable(page) }); err != nil {
 			return err
 		}
-		if len(page) == c.Limit {
-			a.say("there may be more: --after %s", page[len(page)-1].ID)
-		}
+		c.full(a, len(page), func() string { return page[len(page)-1].ID.String() })
 		return nil
 	})
 }

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
+
+	"github.com/google/uuid"
 
 	"berth/internal/terminal"
 	"berth/lifecycle"
@@ -22,59 +25,72 @@ func (c *deploymentShow) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		return c.write(a.stdout, d, deploymentText(d))
+		return ad.showDeployment(ctx, a, c.output, d)
 	})
 }
 
-// deploymentText is a deployment in words.
-func deploymentText(d lifecycle.Deployment) func() io.WriterTo {
-	return func() io.WriterTo {
-		f := &terminal.Fields{}
-		f.Add("deployment", d.ID.String())
-		f.Add("project", d.Organization+"/"+d.Project)
-		f.Add("environment", d.Environment)
-		f.Add("state", wished(d.State, d.DesiredState))
-		f.Add("since", stamp(&d.UpdatedAt))
-		f.Add("reason", d.Reason)
-		f.Add("message", d.Message)
-		f.Add("slots", strconv.Itoa(d.Slots))
-		f.Add("version", d.Version)
-		f.Add("runtime host", d.RuntimeHost)
-		f.Add("audience", d.RuntimeAudience)
-		f.Add("instance", d.RuntimeInstanceID)
-		f.Add("created", stamp(&d.CreatedAt))
-		parts := several{f}
-		for _, r := range d.Resources {
-			parts = append(parts, text("\n"), resourceText(r))
-		}
-		return parts
+func (ad *admin) showDeployment(ctx context.Context, a *app, out output, d lifecycle.Deployment) error {
+	var at provisioners
+	if out.Output != "json" {
+		at = ad.provisionersNow(ctx)
 	}
+	return out.write(a.stdout, d, func() io.WriterTo { return deploymentText(d, at, time.Now()) })
 }
 
-func resourceText(r lifecycle.Resource) io.WriterTo {
+// deploymentText is a deployment in words.
+func deploymentText(d lifecycle.Deployment, at provisioners, now time.Time) io.WriterTo {
 	f := &terminal.Fields{}
-	what := r.Type
-	if r.Name != "" {
-		what += "/" + r.Name
+	f.Add("deployment", d.ID.String())
+	f.Add("project", d.Organization+"/"+d.Project)
+	f.Add("environment", d.Environment)
+	f.Add("state", wished(d.State, d.DesiredState))
+	f.Add("since", stamp(&d.UpdatedAt))
+	f.Add("slots", strconv.Itoa(d.Slots))
+	f.Add("version", d.Version)
+	f.Add("runtime host", d.RuntimeHost)
+	f.Add("audience", d.RuntimeAudience)
+	f.Add("instance", d.RuntimeInstanceID)
+	f.Add("created", stamp(&d.CreatedAt))
+	parts := several{f}
+	for _, r := range d.Resources {
+		parts = append(parts, text("\n"), resourceText(r, &d.ID, at, now))
 	}
-	f.Add("resource", what+" at "+r.Provisioner)
+	return parts
+}
+
+// resourceText is a place in words: what is the matter, since when, which attempt, when the next one is, and what a person can do.
+func resourceText(r lifecycle.Resource, deployment *uuid.UUID, at provisioners, now time.Time) io.WriterTo {
+	m := at.of(r, deployment, now)
+	f := &terminal.Fields{}
+	f.Add("resource", named(r)+" at "+r.Provisioner)
 	f.Add("id", r.ID.String())
 	f.Add("phase", wished(r.Phase, r.DesiredPhase))
+	f.Add("matter", m.words)
 	f.Add("reason", r.Reason)
 	f.Add("message", r.Message)
+	f.Add("given up", stamp(r.GivenUpAt))
 	switch {
 	case r.Failures == 1:
 		f.Add("attempt", "failed once, at "+stamp(r.FailingSince))
 	case r.Failures > 1:
 		f.Add("attempt", fmt.Sprintf("failed %d times in a row, since %s", r.Failures, stamp(r.FailingSince)))
 	}
-	f.Add("next try", stamp(r.RetryAt))
+	f.Add("next try", nextTry(r))
+	f.Add("what to do", m.remedy)
 	f.Add("deadline", stamp(r.DeadlineAt))
 	if r.ObservedGeneration < r.Generation {
 		f.Add("generation", fmt.Sprintf("%d of %d", r.ObservedGeneration, r.Generation))
 	}
 	f.Add("asked for", string(r.Args))
 	return f
+}
+
+// nextTry is when a resource is looked at again by itself.
+func nextTry(r lifecycle.Resource) string {
+	if r.RetryAt == nil && r.GivenUpAt != nil {
+		return "none by itself"
+	}
+	return stamp(r.RetryAt)
 }
 
 // wished is what is, with what is wished where that is something else.

@@ -9,10 +9,15 @@ import (
 	"berth/db/dbsqlc"
 	"berth/db/dbstatic"
 	"berth/internal/terminal"
+	"berth/lifecycle"
 	"berth/provisioner/static"
 )
 
-type provisionerList struct{ output }
+type provisionerList struct {
+	output
+	paging
+	After string `name:"after" placeholder:"NAME" help:"Only those after this one: the last one of the page before."`
+}
 
 // listed is one provisioner, as it is shown. What has no meaning for its type is null.
 type listed struct {
@@ -37,30 +42,42 @@ type host struct {
 	Removed  bool   `json:"removed"` // from the configuration: keeps what it has, takes no more
 }
 
-// Run lists what the database knows, so it works where nothing is configured.
+// Run lists what the database knows, so it works where nothing is configured, a page at a time.
 func (c *provisionerList) Run(ctx context.Context, a *app) error {
 	return a.reading(ctx, func(ad *admin) error {
-		all, err := ad.listed(ctx)
+		known, err := ad.ProvisionerPage(ctx, ad.pool, c.After, c.Limit)
 		if err != nil {
 			return err
 		}
-		return c.write(a.stdout, all, func() io.WriterTo { return provisionerTables(all) })
+		page, err := ad.listed(ctx, known)
+		if err != nil {
+			return err
+		}
+		if err := c.write(a.stdout, page, func() io.WriterTo { return provisionerTables(page) }); err != nil {
+			return err
+		}
+		c.full(a, len(page), func() string { return page[len(page)-1].Name })
+		return nil
 	})
 }
 
-// listed puts together what is known of the provisioners.
-func (ad *admin) listed(ctx context.Context) ([]listed, error) {
-	known, err := ad.Provisioners(ctx, ad.pool)
-	if err != nil {
-		return nil, err
+// listed puts together what there is to say of some provisioners, in as many statements for one as for all.
+func (ad *admin) listed(ctx context.Context, known []lifecycle.Known) ([]listed, error) {
+	names := make([]string, len(known))
+	for i, k := range known {
+		names[i] = k.Name
 	}
-	places, err := dbsqlc.New().ProvisionerPlaces(ctx, ad.pool)
+	places, err := dbsqlc.New().ProvisionerPlaces(ctx, ad.pool, names)
 	if err != nil {
 		return nil, fmt.Errorf("count resources: %w", err)
 	}
 	live, err := ad.workers(ctx)
 	if err != nil {
 		return nil, err
+	}
+	runtimes, err := dbstatic.New(ad.pool).RuntimesOf(ctx, names)
+	if err != nil {
+		return nil, fmt.Errorf("list hosts: %w", err)
 	}
 	count := map[string]int64{}
 	for _, p := range places {
@@ -72,14 +89,9 @@ func (ad *admin) listed(ctx context.Context) ([]listed, error) {
 		if k.Missing {
 			all[i].Status = "missing"
 		}
-		if k.Type != static.Type {
-			continue
+		if k.Type == static.Type {
+			all[i].room(runtimes[k.Name])
 		}
-		runtimes, err := dbstatic.New(ad.pool).Runtimes(ctx, static.Pool{Name: k.Name})
-		if err != nil {
-			return nil, fmt.Errorf("list hosts: %w", err)
-		}
-		all[i].room(runtimes)
 	}
 	return all, nil
 }

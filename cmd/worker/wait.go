@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strings"
 	"time"
 
@@ -61,7 +60,7 @@ func (ad *admin) change(ctx context.Context, a *app, id uuid.UUID, out output, w
 			d = seen
 		}
 	}
-	if err := out.write(a.stdout, d, deploymentText(d)); err != nil {
+	if err := ad.showDeployment(context.WithoutCancel(ctx), a, out, d); err != nil {
 		return errors.Join(waited, err)
 	}
 	return waited
@@ -143,11 +142,11 @@ func (ad *admin) workers(ctx context.Context) (map[string]int64, error) {
 
 // gone says what it means that a deployment is not there: that it was deleted is what some wait for, and never was is a mistake.
 func (ad *admin) gone(ctx context.Context, id uuid.UUID, state string, missing error) error {
-	events, err := ad.Events(ctx, ad.pool, id)
+	deleted, err := ad.WasDeleted(ctx, ad.pool, id)
 	switch {
 	case err != nil:
 		return err
-	case !slices.ContainsFunc(events, func(h lifecycle.Happening) bool { return h.Kind == lifecycle.DeploymentDeleted }):
+	case !deleted:
 		return missing
 	case state == lifecycle.Deleted:
 		return nil

@@ -92,7 +92,7 @@ WHERE ($1::text IS NULL OR lower(organization) = lower($1::text))
   AND ($2::text IS NULL OR lower(project) = lower($2::text))
   AND ($3::text IS NULL OR state = $3::text)
   AND ($4::text IS NULL OR provisioner = $4::text)
-  AND ($5::uuid IS NULL OR id > $5::uuid)
+  AND id > $5::uuid
 ORDER BY id
 LIMIT $6
 `
@@ -102,7 +102,7 @@ type DeploymentListParams struct {
 	Project      *string
 	State        *string
 	Provisioner  *string
-	After        *uuid.UUID
+	After        uuid.UUID
 	Most         int32
 }
 

@@ -68,11 +68,17 @@ func (q *Queries) EventInsert(ctx context.Context, db DBTX, arg *EventInsertPara
 }
 
 const eventList = `-- name: EventList :many
-SELECT id, at, deployment_id, resource_id, kind, actor, detail FROM berth.events WHERE deployment_id = $1 ORDER BY id
+SELECT id, at, deployment_id, resource_id, kind, actor, detail FROM berth.events WHERE deployment_id = $1 AND id > $2 ORDER BY id LIMIT $3
 `
 
-func (q *Queries) EventList(ctx context.Context, db DBTX, deploymentID *uuid.UUID) ([]*Event, error) {
-	rows, err := db.Query(ctx, eventList, deploymentID)
+type EventListParams struct {
+	DeploymentID *uuid.UUID
+	After        int64
+	Most         int32
+}
+
+func (q *Queries) EventList(ctx context.Context, db DBTX, arg *EventListParams) ([]*Event, error) {
+	rows, err := db.Query(ctx, eventList, arg.DeploymentID, arg.After, arg.Most)
 	if err != nil {
 		return nil, err
 	}

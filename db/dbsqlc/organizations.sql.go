@@ -77,11 +77,16 @@ func (q *Queries) OrganizationKeep(ctx context.Context, db DBTX, id uuid.UUID) (
 }
 
 const organizationList = `-- name: OrganizationList :many
-SELECT id, name, default_provisioner, created_at FROM berth.organizations ORDER BY lower(name)
+SELECT id, name, default_provisioner, created_at FROM berth.organizations WHERE lower(name) > lower($1) ORDER BY lower(name) LIMIT $2
 `
 
-func (q *Queries) OrganizationList(ctx context.Context, db DBTX) ([]*Organization, error) {
-	rows, err := db.Query(ctx, organizationList)
+type OrganizationListParams struct {
+	After string
+	Most  int32
+}
+
+func (q *Queries) OrganizationList(ctx context.Context, db DBTX, arg *OrganizationListParams) ([]*Organization, error) {
+	rows, err := db.Query(ctx, organizationList, arg.After, arg.Most)
 	if err != nil {
 		return nil, err
 	}

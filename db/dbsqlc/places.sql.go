@@ -58,6 +58,76 @@ func (q *Queries) PlaceCurrent(ctx context.Context, db DBTX, arg *PlaceCurrentPa
 	return items, nil
 }
 
+const placeGet = `-- name: PlaceGet :many
+SELECT id, provisioner, deployment_id, type, name, desired_phase, phase, reason, message, args, config, generation, observed_generation,
+    intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at
+FROM berth.provisioner_resources WHERE id = $1
+ORDER BY desired_phase = 'absent', created_at
+`
+
+type PlaceGetRow struct {
+	ID                 uuid.UUID
+	Provisioner        string
+	DeploymentID       *uuid.UUID
+	Type               string
+	Name               string
+	DesiredPhase       string
+	Phase              string
+	Reason             string
+	Message            string
+	Args               json.RawMessage
+	Config             json.RawMessage
+	Generation         int64
+	ObservedGeneration int64
+	IntentGeneration   int64
+	Failures           int32
+	FailingSince       *time.Time
+	GivenUpAt          *time.Time
+	RetryAt            *time.Time
+	DeadlineAt         *time.Time
+}
+
+// Every place of a resource, the current one first.
+func (q *Queries) PlaceGet(ctx context.Context, db DBTX, id uuid.UUID) ([]*PlaceGetRow, error) {
+	rows, err := db.Query(ctx, placeGet, id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []*PlaceGetRow{}
+	for rows.Next() {
+		var i PlaceGetRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Provisioner,
+			&i.DeploymentID,
+			&i.Type,
+			&i.Name,
+			&i.DesiredPhase,
+			&i.Phase,
+			&i.Reason,
+			&i.Message,
+			&i.Args,
+			&i.Config,
+			&i.Generation,
+			&i.ObservedGeneration,
+			&i.IntentGeneration,
+			&i.Failures,
+			&i.FailingSince,
+			&i.GivenUpAt,
+			&i.RetryAt,
+			&i.DeadlineAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const placeInsert = `-- name: PlaceInsert :many
 INSERT INTO berth.provisioner_resources (id, provisioner, deployment_id, type, name, desired_phase, args, retry_at, deadline_at)
 SELECT n.id, n.provisioner, n.deployment_id, n.type, n.name, n.desired_phase, n.args, clock_timestamp() + $1::interval,
@@ -242,6 +312,130 @@ func (q *Queries) PlaceOverAnnotated(ctx context.Context, db DBTX, arg *PlaceOve
 	return items, nil
 }
 
+const placeOwners = `-- name: PlaceOwners :many
+SELECT p.id, p.deployment_id FROM berth.provisioner_resources p WHERE p.id = ANY($1::uuid[]) ORDER BY p.id, p.provisioner
+`
+
+type PlaceOwnersRow struct {
+	ID           uuid.UUID
+	DeploymentID *uuid.UUID
+}
+
+// Whose these resources are.
+func (q *Queries) PlaceOwners(ctx context.Context, db DBTX, ids []uuid.UUID) ([]*PlaceOwnersRow, error) {
+	rows, err := db.Query(ctx, placeOwners, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []*PlaceOwnersRow{}
+	for rows.Next() {
+		var i PlaceOwnersRow
+		if err := rows.Scan(&i.ID, &i.DeploymentID); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const placePage = `-- name: PlacePage :many
+SELECT id, provisioner, deployment_id, type, name, desired_phase, phase, reason, message, args, config, generation, observed_generation,
+    intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at
+FROM berth.provisioner_resources
+WHERE id > $1::uuid
+  AND ($2::uuid IS NULL OR deployment_id = $2::uuid)
+  AND ($3::text IS NULL OR provisioner = $3::text)
+  AND ($4::text IS NULL OR type = $4::text)
+  AND ($5::text IS NULL OR phase = $5::text)
+  AND ($6::text IS NULL OR reason = $6::text)
+ORDER BY id FETCH FIRST ($7::int) ROWS WITH TIES
+`
+
+type PlacePageParams struct {
+	After        uuid.UUID
+	DeploymentID *uuid.UUID
+	Provisioner  *string
+	Type         *string
+	Phase        *string
+	Reason       *string
+	Most         int32
+}
+
+type PlacePageRow struct {
+	ID                 uuid.UUID
+	Provisioner        string
+	DeploymentID       *uuid.UUID
+	Type               string
+	Name               string
+	DesiredPhase       string
+	Phase              string
+	Reason             string
+	Message            string
+	Args               json.RawMessage
+	Config             json.RawMessage
+	Generation         int64
+	ObservedGeneration int64
+	IntentGeneration   int64
+	Failures           int32
+	FailingSince       *time.Time
+	GivenUpAt          *time.Time
+	RetryAt            *time.Time
+	DeadlineAt         *time.Time
+}
+
+// Whoever has the last id of the page has all of its places there.
+func (q *Queries) PlacePage(ctx context.Context, db DBTX, arg *PlacePageParams) ([]*PlacePageRow, error) {
+	rows, err := db.Query(ctx, placePage,
+		arg.After,
+		arg.DeploymentID,
+		arg.Provisioner,
+		arg.Type,
+		arg.Phase,
+		arg.Reason,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []*PlacePageRow{}
+	for rows.Next() {
+		var i PlacePageRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Provisioner,
+			&i.DeploymentID,
+			&i.Type,
+			&i.Name,
+			&i.DesiredPhase,
+			&i.Phase,
+			&i.Reason,
+			&i.Message,
+			&i.Args,
+			&i.Config,
+			&i.Generation,
+			&i.ObservedGeneration,
+			&i.IntentGeneration,
+			&i.Failures,
+			&i.FailingSince,
+			&i.GivenUpAt,
+			&i.RetryAt,
+			&i.DeadlineAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const placePatch = `-- name: PlacePatch :many
 WITH n AS (
     SELECT p.id, p.provisioner, v.timeout,
@@ -312,6 +506,60 @@ func (q *Queries) PlacePatch(ctx context.Context, db DBTX, arg *PlacePatchParams
 			&i.Provisioner,
 			&i.DeploymentID,
 			&i.DesiredPhase,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const placeReconcile = `-- name: PlaceReconcile :many
+WITH l AS (
+    SELECT p.id, p.provisioner FROM berth.provisioner_resources p
+    WHERE p.id = ANY($3::uuid[])
+    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p
+)
+UPDATE berth.provisioner_resources p
+SET generation = p.claimed_generation + 1, retry_at = least(p.retry_at, clock_timestamp() + $1::interval), updated_at = now()
+FROM l JOIN berth.provisioners v ON v.name = l.provisioner
+WHERE p.id = l.id AND p.provisioner = l.provisioner
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (v.seen_at < clock_timestamp() - $2::interval)::boolean AS missing
+`
+
+type PlaceReconcileParams struct {
+	Grace      time.Duration
+	MissingFor time.Duration
+	Ids        []uuid.UUID
+}
+
+type PlaceReconcileRow struct {
+	ID           uuid.UUID
+	Provisioner  string
+	DeploymentID *uuid.UUID
+	DesiredPhase string
+	Missing      bool
+}
+
+// A person's wake-up of every place of these resources, however they stand: a generation more, unless one is waiting to be claimed.
+func (q *Queries) PlaceReconcile(ctx context.Context, db DBTX, arg *PlaceReconcileParams) ([]*PlaceReconcileRow, error) {
+	rows, err := db.Query(ctx, placeReconcile, arg.Grace, arg.MissingFor, arg.Ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []*PlaceReconcileRow{}
+	for rows.Next() {
+		var i PlaceReconcileRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Provisioner,
+			&i.DeploymentID,
+			&i.DesiredPhase,
+			&i.Missing,
 		); err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ package dbsqlc
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -112,18 +113,35 @@ func (q *Queries) ProjectInsert(ctx context.Context, db DBTX, arg *ProjectInsert
 }
 
 const projectList = `-- name: ProjectList :many
-SELECT p.id, p.organization_id, p.name, p.provisioner, p.slots, p.version, p.annotations, p.created_at, o.name AS organization
-FROM berth.projects p JOIN berth.organizations o ON o.id = p.organization_id
-ORDER BY lower(o.name), lower(p.name)
+SELECT p.id, p.name, p.provisioner, p.slots, p.version, p.annotations, p.created_at, o.name AS organization
+FROM berth.organizations o CROSS JOIN LATERAL (
+    SELECT x.id, x.organization_id, x.name, x.provisioner, x.slots, x.version, x.annotations, x.created_at FROM berth.projects x
+    WHERE x.organization_id = o.id AND lower(x.name) > CASE WHEN lower(o.name) = lower($1) THEN lower($2) ELSE '' END
+    ORDER BY lower(x.name) LIMIT $3) p
+WHERE lower(o.name) >= lower($1)
+ORDER BY lower(o.name), lower(p.name) LIMIT $3
 `
 
+type ProjectListParams struct {
+	AfterOrganization string
+	AfterName         string
+	Most              int32
+}
+
 type ProjectListRow struct {
-	Project      Project
+	ID           uuid.UUID
+	Name         string
+	Provisioner  *string
+	Slots        int32
+	Version      string
+	Annotations  json.RawMessage
+	CreatedAt    time.Time
 	Organization string
 }
 
-func (q *Queries) ProjectList(ctx context.Context, db DBTX) ([]*ProjectListRow, error) {
-	rows, err := db.Query(ctx, projectList)
+// Each organization gives a page of its projects at most, in the order of an index, so no page sorts more than two of them.
+func (q *Queries) ProjectList(ctx context.Context, db DBTX, arg *ProjectListParams) ([]*ProjectListRow, error) {
+	rows, err := db.Query(ctx, projectList, arg.AfterOrganization, arg.AfterName, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -132,14 +150,13 @@ func (q *Queries) ProjectList(ctx context.Context, db DBTX) ([]*ProjectListRow, 
 	for rows.Next() {
 		var i ProjectListRow
 		if err := rows.Scan(
-			&i.Project.ID,
-			&i.Project.OrganizationID,
-			&i.Project.Name,
-			&i.Project.Provisioner,
-			&i.Project.Slots,
-			&i.Project.Version,
-			&i.Project.Annotations,
-			&i.Project.CreatedAt,
+			&i.ID,
+			&i.Name,
+			&i.Provisioner,
+			&i.Slots,
+			&i.Version,
+			&i.Annotations,
+			&i.CreatedAt,
 			&i.Organization,
 		); err != nil {
 			return nil, err

@@ -61,8 +61,15 @@ const provisionerList = `-- name: ProvisionerList :many
 SELECT p.name, p.type, p.supports, p.is_default, p.timeout, p.seen_at,
     (p.seen_at < clock_timestamp() - $1::interval)::boolean AS missing
 FROM berth.provisioners p
-ORDER BY p.name
+WHERE p.name > $2
+ORDER BY p.name LIMIT $3
 `
+
+type ProvisionerListParams struct {
+	MissingFor time.Duration
+	After      string
+	Most       int32
+}
 
 type ProvisionerListRow struct {
 	Name      string
@@ -74,8 +81,8 @@ type ProvisionerListRow struct {
 	Missing   bool
 }
 
-func (q *Queries) ProvisionerList(ctx context.Context, db DBTX, missingFor time.Duration) ([]*ProvisionerListRow, error) {
-	rows, err := db.Query(ctx, provisionerList, missingFor)
+func (q *Queries) ProvisionerList(ctx context.Context, db DBTX, arg *ProvisionerListParams) ([]*ProvisionerListRow, error) {
+	rows, err := db.Query(ctx, provisionerList, arg.MissingFor, arg.After, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +110,8 @@ func (q *Queries) ProvisionerList(ctx context.Context, db DBTX, missingFor time.
 }
 
 const provisionerPlaces = `-- name: ProvisionerPlaces :many
-SELECT provisioner, count(*) AS places FROM berth.provisioner_resources GROUP BY provisioner ORDER BY provisioner
+SELECT n.name::text AS provisioner, (SELECT count(*) FROM berth.provisioner_resources r WHERE r.provisioner = n.name) AS places
+FROM unnest($1::text[]) AS n (name) ORDER BY n.name
 `
 
 type ProvisionerPlacesRow struct {
@@ -111,8 +119,8 @@ type ProvisionerPlacesRow struct {
 	Places      int64
 }
 
-func (q *Queries) ProvisionerPlaces(ctx context.Context, db DBTX) ([]*ProvisionerPlacesRow, error) {
-	rows, err := db.Query(ctx, provisionerPlaces)
+func (q *Queries) ProvisionerPlaces(ctx context.Context, db DBTX, names []string) ([]*ProvisionerPlacesRow, error) {
+	rows, err := db.Query(ctx, provisionerPlaces, names)
 	if err != nil {
 		return nil, err
 	}

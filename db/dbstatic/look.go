@@ -53,21 +53,30 @@ func (s *Store) Places(ctx context.Context, pool static.Pool, resources []uuid.U
 
 // Runtimes returns the hosts of a pool, by their names: those that are listed, and those that are not but still hold slots.
 func (s *Store) Runtimes(ctx context.Context, pool static.Pool) ([]static.Runtime, error) {
+	all, err := s.RuntimesOf(ctx, []string{pool.Name})
+	return all[pool.Name], err
+}
+
+// RuntimesOf is Runtimes of many pools at once.
+func (s *Store) RuntimesOf(ctx context.Context, pools []string) (map[string][]static.Runtime, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT o.host, o.url, o.audience, o.data_dir, o.slots, o.used, o.failed_pings, o.cordoned_at IS NOT NULL, o.unhealthy_since, o.removed_at IS NOT NULL
-		FROM berth.static_runtimes o WHERE o.provisioner = $1 AND (o.removed_at IS NULL OR o.used > 0) ORDER BY o.host`, pool.Name)
+		SELECT o.provisioner, o.host, o.url, o.audience, o.data_dir, o.slots, o.used, o.failed_pings, o.cordoned_at IS NOT NULL, o.unhealthy_since, o.removed_at IS NOT NULL
+		FROM berth.static_runtimes o WHERE o.provisioner = ANY ($1) AND (o.removed_at IS NULL OR o.used > 0) ORDER BY o.provisioner, o.host`, pools)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (static.Runtime, error) {
-		var (
-			r     static.Runtime
-			since *time.Time
-		)
-		err := row.Scan(&r.Key, &r.URL, &r.Audience, &r.DataDir, &r.Slots, &r.Used, &r.FailedPings, &r.Cordoned, &since, &r.Removed)
+	all := map[string][]static.Runtime{}
+	var (
+		pool  string
+		r     static.Runtime
+		since *time.Time
+	)
+	_, err = pgx.ForEachRow(rows, []any{&pool, &r.Key, &r.URL, &r.Audience, &r.DataDir, &r.Slots, &r.Used, &r.FailedPings, &r.Cordoned, &since, &r.Removed}, func() error {
 		r.UnhealthySince = value(since)
-		return r, err
+		all[pool] = append(all[pool], r)
+		return nil
 	})
+	return all, err
 }
 
 // Waiting returns how many resources wait for room.

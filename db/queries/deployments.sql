@@ -58,6 +58,6 @@ WHERE (sqlc.narg(organization)::text IS NULL OR lower(organization) = lower(sqlc
   AND (sqlc.narg(project)::text IS NULL OR lower(project) = lower(sqlc.narg(project)::text))
   AND (sqlc.narg(state)::text IS NULL OR state = sqlc.narg(state)::text)
   AND (sqlc.narg(provisioner)::text IS NULL OR provisioner = sqlc.narg(provisioner)::text)
-  AND (sqlc.narg(after)::uuid IS NULL OR id > sqlc.narg(after)::uuid)
+  AND id > @after::uuid
 ORDER BY id
 LIMIT @most;

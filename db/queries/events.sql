@@ -13,4 +13,4 @@ WHERE e.deployment_id = ANY(@ids::uuid[]) AND e.kind = 'DeploymentDeleted'
 ORDER BY 1;
 
 -- name: EventList :many
-SELECT * FROM berth.events WHERE deployment_id = @deployment_id ORDER BY id;
+SELECT * FROM berth.events WHERE deployment_id = @deployment_id AND id > @after ORDER BY id LIMIT @most;

@@ -7,7 +7,7 @@ RETURNING *;
 SELECT * FROM berth.organizations WHERE lower(name) = lower(@name);
 
 -- name: OrganizationList :many
-SELECT * FROM berth.organizations ORDER BY lower(name);
+SELECT * FROM berth.organizations WHERE lower(name) > lower(@after) ORDER BY lower(name) LIMIT @most;
 
 -- name: OrganizationKeep :one
 -- It stays until the transaction ends.

@@ -101,6 +101,43 @@ SELECT p.id, p.provisioner, p.deployment_id, p.args FROM berth.provisioner_resou
 WHERE p.deployment_id = ANY(@deployment_ids::uuid[]) AND p.desired_phase <> 'absent' AND p.type = @type AND lower(p.name) = lower(@name)
 ORDER BY p.id;
 
+-- name: PlaceOwners :many
+-- Whose these resources are.
+SELECT p.id, p.deployment_id FROM berth.provisioner_resources p WHERE p.id = ANY(@ids::uuid[]) ORDER BY p.id, p.provisioner;
+
+-- name: PlaceReconcile :many
+-- A person's wake-up of every place of these resources, however they stand: a generation more, unless one is waiting to be claimed.
+WITH l AS (
+    SELECT p.id, p.provisioner FROM berth.provisioner_resources p
+    WHERE p.id = ANY(@ids::uuid[])
+    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p
+)
+UPDATE berth.provisioner_resources p
+SET generation = p.claimed_generation + 1, retry_at = least(p.retry_at, clock_timestamp() + @grace::interval), updated_at = now()
+FROM l JOIN berth.provisioners v ON v.name = l.provisioner
+WHERE p.id = l.id AND p.provisioner = l.provisioner
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (v.seen_at < clock_timestamp() - @missing_for::interval)::boolean AS missing;
+
+-- name: PlacePage :many
+-- Whoever has the last id of the page has all of its places there.
+SELECT id, provisioner, deployment_id, type, name, desired_phase, phase, reason, message, args, config, generation, observed_generation,
+    intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at
+FROM berth.provisioner_resources
+WHERE id > @after::uuid
+  AND (sqlc.narg(deployment_id)::uuid IS NULL OR deployment_id = sqlc.narg(deployment_id)::uuid)
+  AND (sqlc.narg(provisioner)::text IS NULL OR provisioner = sqlc.narg(provisioner)::text)
+  AND (sqlc.narg(type)::text IS NULL OR type = sqlc.narg(type)::text)
+  AND (sqlc.narg(phase)::text IS NULL OR phase = sqlc.narg(phase)::text)
+  AND (sqlc.narg(reason)::text IS NULL OR reason = sqlc.narg(reason)::text)
+ORDER BY id FETCH FIRST (@most::int) ROWS WITH TIES;
+
+-- name: PlaceGet :many
+-- Every place of a resource, the current one first.
+SELECT id, provisioner, deployment_id, type, name, desired_phase, phase, reason, message, args, config, generation, observed_generation,
+    intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at
+FROM berth.provisioner_resources WHERE id = @id
+ORDER BY desired_phase = 'absent', created_at;
+
 -- name: PlaceList :many
 SELECT id, provisioner, deployment_id, type, name, desired_phase, phase, reason, message, args, config, generation, observed_generation,
     intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at

@@ -10,9 +10,14 @@ FROM berth.projects p JOIN berth.organizations o ON o.id = p.organization_id
 WHERE lower(o.name) = lower(@organization) AND lower(p.name) = lower(@name);
 
 -- name: ProjectList :many
-SELECT sqlc.embed(p), o.name AS organization
-FROM berth.projects p JOIN berth.organizations o ON o.id = p.organization_id
-ORDER BY lower(o.name), lower(p.name);
+-- Each organization gives a page of its projects at most, in the order of an index, so no page sorts more than two of them.
+SELECT p.id, p.name, p.provisioner, p.slots, p.version, p.annotations, p.created_at, o.name AS organization
+FROM berth.organizations o CROSS JOIN LATERAL (
+    SELECT x.* FROM berth.projects x
+    WHERE x.organization_id = o.id AND lower(x.name) > CASE WHEN lower(o.name) = lower(@after_organization) THEN lower(@after_name) ELSE '' END
+    ORDER BY lower(x.name) LIMIT @most) p
+WHERE lower(o.name) >= lower(@after_organization)
+ORDER BY lower(o.name), lower(p.name) LIMIT @most;
 
 -- name: ProjectSettings :many
 -- What new deployments of these projects take from them and from their organizations. The projects stay until the transaction

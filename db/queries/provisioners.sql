@@ -2,7 +2,8 @@
 SELECT p.name, p.type, p.supports, p.is_default, p.timeout, p.seen_at,
     (p.seen_at < clock_timestamp() - @missing_for::interval)::boolean AS missing
 FROM berth.provisioners p
-ORDER BY p.name;
+WHERE p.name > @after
+ORDER BY p.name LIMIT @most;
 
 -- name: ProvisionerRegistering :exec
 -- One registers at a time, until its transaction ends.
@@ -45,4 +46,5 @@ UPDATE berth.provisioners SET is_default = false WHERE is_default AND name <> @n
 UPDATE berth.provisioners SET is_default = true WHERE name = @name AND NOT is_default;
 
 -- name: ProvisionerPlaces :many
-SELECT provisioner, count(*) AS places FROM berth.provisioner_resources GROUP BY provisioner ORDER BY provisioner;
+SELECT n.name::text AS provisioner, (SELECT count(*) FROM berth.provisioner_resources r WHERE r.provisioner = n.name) AS places
+FROM unnest(@names::text[]) AS n (name) ORDER BY n.name;

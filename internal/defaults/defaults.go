@@ -91,7 +91,7 @@ const (
 // The command line.
 const (
 	WaitPoll    = 200 * time.Millisecond // how often a command that waits looks
-	Page        = 100                    // deployments of a listing
+	Page        = 100                    // rows of a listing
 	MaxPage     = 1000                   // and at most
 	TxTries     = 5                      // of a command's transaction, where the database lets another one go first
 	DemoPoll    = 50 * time.Millisecond  // how often dev looks until all run
