@@ -3,7 +3,7 @@ package provisioner
 // RuntimeArgs is what is asked of a resource of type Runtime.
 type RuntimeArgs struct {
 	Slots       int               `json:"slots"`
-	Version     string            `json:"version,omitempty"` // empty: latest
+	Version     string            `json:"version,omitempty"` // empty: latest; see [Options.Version]
 	Environment string            `json:"environment"`
 	Annotations map[string]string `json:"annotations,omitempty"` // names of organization, project and so on, for people
 }

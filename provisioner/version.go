@@ -6,10 +6,13 @@ import (
 	"strconv"
 )
 
+// latest is the version that stands for the one that a process was told.
+const latest = "latest"
+
 // maxVersion is the longest version that can be the tag of an image.
 const maxVersion = 128
 
-var version = regexp.MustCompile(`\A(?:latest|[0-9a-f]{40}|` +
+var version = regexp.MustCompile(`\A(?:` + latest + `|[0-9a-f]{40}|` +
 	`v?(?:0|[1-9][0-9]*)\.(?:0|[1-9][0-9]*)\.(?:0|[1-9][0-9]*)` + // major, minor, patch
 	`(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?` + // pre-release
 	`(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?` + // build

@@ -34,3 +34,21 @@ func TestValidVersion(t *testing.T) {
 		require.Less(t, len(err.Error()), 300, "%q", v)
 	}
 }
+
+func TestOptionsVersion(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ reason, told, asked, want string }{
+		"latest":          {"what the process was told", "v1.2.3", "latest", "v1.2.3"},
+		"none":            {"as latest", "v1.2.3", "", "v1.2.3"},
+		"one":             {"what is asked for is kept", "v1.2.3", "1.0.0", "1.0.0"},
+		"nothing told":    {"latest is a tag too", "", "latest", "latest"},
+		"nothing at all":  {"latest is a tag too", "", "", "latest"},
+		"latest as told":  {"nothing else is meant", "latest", "", "latest"},
+		"one, none told":  {"what is asked for is kept", "", "1.0.0", "1.0.0"},
+		"case is no word": {"only latest is", "v1.2.3", "Latest", "Latest"},
+	}
+	for name, tt := range tests {
+		got := provisioner.Options{RuntimeVersion: tt.told}.Version(provisioner.RuntimeArgs{Version: tt.asked})
+		require.Equal(t, tt.want, got, "%s: %s", name, tt.reason)
+	}
+}

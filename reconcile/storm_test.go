@@ -73,7 +73,7 @@ func (s *storm) worker(pack bool, slots ...int) *node {
 		}
 	}
 	store := dbstatic.New(s.Open(s.t, db.PoolOptions{MaxConns: defaults.EnginePool, Worker: true, Name: "storm"}))
-	p, err := static.Factory(store)(poolName, provisioner.Encode(map[string]any{"strategy": strategy, "runtimes": listed}))
+	p, err := static.Factory(store)(poolName, provisioner.Encode(map[string]any{"strategy": strategy, "runtimes": listed}), provisioner.Options{})
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { require.NoError(s.t, p.(*static.Static).Close()) })
 	return s.startWith(options{pool: db.PoolOptions{Name: "storm"}}, map[string]provisioner.Provisioner{poolName: p, baseName: struct{ provisioner.Provisioner }{s.fake}})

@@ -87,7 +87,7 @@ func (a *app) reading(ctx context.Context, f func(*admin) error) error {
 // changing is reading for what changes something: first it makes the configured provisioners known, where the environment names
 // them, so that they can be chosen before any worker has started.
 func (a *app) changing(ctx context.Context, f func(*admin) error) error {
-	known, err := a.envSet().lookIfSet()
+	known, err := a.configured(setFlags{}).lookIfSet()
 	if err != nil {
 		return err
 	}

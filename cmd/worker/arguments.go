@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"berth/provisioner"
 )
 
 // projectName is an argument ORG/PROJECT.
@@ -45,6 +47,18 @@ func (s *slots) UnmarshalText(b []byte) error {
 		return fmt.Errorf("%q is no number of slots: write a whole number from 1 to %d", shortened(b), math.MaxInt32)
 	}
 	*s = slots(n)
+	return nil
+}
+
+// runtimeVersion is the version of a runtime; empty where none was given.
+type runtimeVersion string
+
+// UnmarshalText reads one.
+func (v *runtimeVersion) UnmarshalText(b []byte) error {
+	if provisioner.ValidVersion(string(b)) != nil {
+		return fmt.Errorf("%q is no version: write latest, a version such as 1.2.3, or a commit as 40 lower-case hexadecimal digits", shortened(b))
+	}
+	*v = runtimeVersion(b)
 	return nil
 }
 

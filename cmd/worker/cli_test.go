@@ -61,6 +61,8 @@ func TestWrongUse(t *testing.T) {
 		"NilID":          {"the nil UUID names nothing", []string{"deployment", "show", "00000000-0000-0000-0000-000000000000"}, nil, "is no id"},
 		"Slots":          {"zero is not a way to leave slots out", []string{"deployment", "update", someID, "--slots", "0"}, nil, `"0" is no number of slots`},
 		"SlotsHuge":      {"what is too large is not rounded", []string{"project", "create", "a/b", "--slots", "9007199254740993"}, nil, "2147483647"},
+		"RuntimeVersion": {"a version is written in full", []string{"run", "--runtime-version", "1.x"}, nil, `--runtime-version: "1.x" is no version`},
+		"NoVersion":      {"none is no version", []string{"dev", "--runtime-version", ""}, nil, `--runtime-version: "" is no version`},
 		"For":            {"the states are named", []string{"deployment", "wait", someID, "--for", "gone"}, nil, `"running","stopped","deleted"`},
 		"ForMissing":     {"waiting for nothing makes no sense", []string{"deployment", "wait", someID}, nil, "--for"},
 		"Timeout":        {"no time is too little", []string{"deployment", "wait", someID, "--for", "running", "--timeout", "0s"}, nil, "30s"},

@@ -9,7 +9,7 @@ type configCheck struct{ setFlags }
 
 // Run checks the set. It connects to nothing. Everything that is wrong is told in one go.
 func (c *configCheck) Run(_ context.Context, a *app) error {
-	s, err := c.parse(nil)
+	s, err := a.configured(c.setFlags).parse(nil)
 	if err != nil {
 		return err
 	}

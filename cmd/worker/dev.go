@@ -17,6 +17,7 @@ import (
 )
 
 type devCommand struct {
+	versionFlag
 	Once        bool   `name:"once" help:"End when all deployments run: 0, or 1 with the reasons if they do not within ${demo_timeout}."`
 	Deployments int    `name:"deployments" placeholder:"N" default:"${demo_size}" help:"How many deployments there are to be. ${demo_size} if not given."`
 	DataDir     string `name:"data-dir" placeholder:"DIR" type:"path" help:"Where the private Postgres keeps its data. If not given, $$BERTH_HOME, else a directory of the user's, such as ~/.local/share/berth."`
@@ -73,7 +74,9 @@ func (c *devCommand) Run(ctx context.Context, a *app) (err error) {
 		return err
 	}
 	ad := &admin{client, pool}
-	w, err := work(ctx, place.url, demoSet(runtimes, c.Deployments), workOptions{maxWorkers: defaults.MaxWorkers, keepDefault: true}, logger)
+	f := demoSet(runtimes, c.Deployments)
+	f.options = c.options()
+	w, err := work(ctx, place.url, f, workOptions{maxWorkers: defaults.MaxWorkers, keepDefault: true}, logger)
 	if err != nil {
 		return err
 	}

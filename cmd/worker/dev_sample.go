@@ -84,7 +84,7 @@ func usedPorts(ctx context.Context, pool *pgxpool.Pool) ([]int, error) {
 }
 
 // demoSet is the configured set with a pool of the runtimes, large enough for all deployments.
-func demoSet(runtimes []*stub.Runtime, deployments int) setFlags {
+func demoSet(runtimes []*stub.Runtime, deployments int) configured {
 	type runtime struct {
 		Host    string `json:"host"`
 		Slots   int    `json:"slots"`
@@ -98,7 +98,7 @@ func demoSet(runtimes []*stub.Runtime, deployments int) setFlags {
 	if err != nil {
 		panic(err) // it is made of text and numbers
 	}
-	return setFlags{ProvisionerSet: string(b), DefaultProvisioner: demoPoolName}
+	return configured{set: given{text: string(b)}, defaultName: given{text: demoPoolName}}
 }
 
 // demo makes the sample data where it is not there yet, and has it run. It returns the deployments as they are then.

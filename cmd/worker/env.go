@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"berth/provisioner/set"
 )
 
 // envTag is the tag of a flag that may be given by the environment. Not kong's own, which reads the environment of the process.
@@ -26,6 +28,9 @@ func showEnv(v *kong.Value) string {
 	help := kong.DefaultHelpValueFormatter(v)
 	if name := v.Tag.Get(envTag); name != "" {
 		return strings.TrimSuffix(help, ".") + " ($" + name + ")."
+	}
+	if name := v.Tag.Get(settingTag); name != "" {
+		return strings.TrimSuffix(help, ".") + " ($" + name + " or $" + alias(name) + "; with " + set.EnvFile + " at the end, the path of a file that holds it)."
 	}
 	return help
 }

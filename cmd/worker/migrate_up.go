@@ -12,7 +12,7 @@ type migrateUp struct{ setFlags }
 // Run migrates the schema and makes the configured provisioners known, where there are any, so that an admin can enqueue before
 // the first worker starts.
 func (c *migrateUp) Run(ctx context.Context, a *app) error {
-	known, err := c.lookIfSet()
+	known, err := a.configured(c.setFlags).lookIfSet()
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,7 +9,10 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+
+	"berth/provisioner/set"
 )
 
 var blockForm = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
@@ -63,6 +67,56 @@ func TestReadme(t *testing.T) {
 	for _, text := range blocks(t, page, "go") {
 		require.Contains(t, examples, unindented(text))
 	}
+}
+
+// TestReadmeConfiguration compares the table of the README with the flags of run.
+func TestReadmeConfiguration(t *testing.T) {
+	t.Parallel()
+	const page, begin, end = "../../README.md", "<!-- configuration: begin -->\n", "<!-- configuration: end -->"
+	raw, err := os.ReadFile(page)
+	require.NoError(t, err)
+	head, rest, found := strings.Cut(string(raw), begin)
+	require.True(t, found, "the page has no mark %q", begin)
+	got, tail, found := strings.Cut(rest, end)
+	require.True(t, found, "the page has no mark %q", end)
+	want := configurationTable(t)
+	if *update {
+		require.NoError(t, os.WriteFile(page, []byte(head+begin+want+end+tail), 0o600))
+		return
+	}
+	require.Empty(t, cmp.Diff(want, got), "run go test ./cmd/worker -run TestReadmeConfiguration -update")
+}
+
+// configurationTable is a row for each flag of run, with the variables that give it.
+func configurationTable(t *testing.T) string {
+	t.Helper()
+	var c cli
+	parser, err := kong.New(&c, kong.Vars(vars()))
+	require.NoError(t, err)
+	command, err := parser.Parse([]string{"run"})
+	require.NoError(t, err)
+	var b strings.Builder
+	b.WriteString("\n| flag | environment | default | what it is |\n|---|---|---|---|\n")
+	for _, group := range command.Selected().AllFlags(true) {
+		for _, f := range group {
+			if f.Name == "help" {
+				continue
+			}
+			env, byDefault := "", ""
+			if name := f.Tag.Get(envTag); name != "" {
+				env = "`" + name + "`"
+			}
+			if name := f.Tag.Get(settingTag); name != "" {
+				env = "`" + strings.Join([]string{name, alias(name), name + set.EnvFile, alias(name) + set.EnvFile}, "`, `") + "`"
+			}
+			if f.Default != "" {
+				byDefault = "`" + f.Default + "`"
+			}
+			require.NotContains(t, f.Help, "|")
+			fmt.Fprintf(&b, "| `--%s` | %s | %s | %s |\n", f.Name, env, byDefault, f.Help)
+		}
+	}
+	return b.String() + "\n"
 }
 
 var linkForm = regexp.MustCompile(`\]\(([^)#:]+)\)`)

@@ -8,6 +8,7 @@ import (
 
 type runCommand struct {
 	setFlags
+	versionFlag
 	MaxWorkers int `name:"max-workers" placeholder:"N" default:"${max_workers}" help:"How many jobs of each provisioner are worked at once. ${max_workers} if not given."`
 }
 
@@ -24,7 +25,9 @@ func (c *runCommand) Validate() error {
 
 // Run takes jobs until a signal ends it. "ready" on stdout says that it takes them.
 func (c *runCommand) Run(ctx context.Context, a *app) error {
-	if _, err := c.look(); err != nil { // before anything is connected
+	f := a.configured(c.setFlags)
+	f.options = c.options()
+	if _, err := f.look(); err != nil { // before anything is connected
 		return err
 	}
 	url, err := a.url()
@@ -32,7 +35,7 @@ func (c *runCommand) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	logger := a.log("info")
-	w, err := work(ctx, url, c.setFlags, workOptions{maxWorkers: c.MaxWorkers}, logger)
+	w, err := work(ctx, url, f, workOptions{maxWorkers: c.MaxWorkers}, logger)
 	if errors.Is(cancelled(ctx, err), errInterrupted) {
 		return nil // it was told to stop before it had begun
 	}

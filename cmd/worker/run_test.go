@@ -160,11 +160,14 @@ func TestRun(t *testing.T) {
 	id := uuid.NewString()
 	b.ok("deployment", "create", "acme/web", "--id", id)
 
-	p := start(t, b.env, "run", "--max-workers", "5")
+	p := start(t, b.env, "run", "--max-workers", "5", "--runtime-version", "v9.9.9")
 	require.Equal(t, "ready", p.line(p.stdout, "ready"), "nothing else stands on that line")
 	d := decode[lifecycle.Deployment](t, b.ok("deployment", "start", id, "--wait", patience.String(), "-o", "json"))
 	require.Equal(t, lifecycle.Running, d.State)
 	require.Equal(t, g.URL, d.RuntimeHost)
+	require.Contains(t, p.line(p.logged, "jobs are taken"), `"runtime_version":"v9.9.9"`)
+	require.Equal(t, "latest", d.Version, "a static pool runs what it runs, whatever latest means")
+	require.Contains(t, string(d.Resources[0].Config), `"version": "latest"`)
 	require.Contains(t, string(d.Resources[0].Args), "9007199254740993")
 	require.Equal(t, 3, decode[lifecycle.Deployment](t, b.ok("deployment", "update", id, "--slots", "3", "--wait", patience.String(), "-o", "json")).Slots)
 

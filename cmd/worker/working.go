@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -35,7 +36,7 @@ type workOptions struct {
 
 // work starts a process that takes jobs of the configured provisioners. It refuses a schema that is not the one it knows, a clock
 // that is off, and a provisioner whose type changed. Nothing of it is left running after an error.
-func work(ctx context.Context, url string, f setFlags, o workOptions, logger *slog.Logger) (_ *working, err error) {
+func work(ctx context.Context, url string, f configured, o workOptions, logger *slog.Logger) (_ *working, err error) {
 	w := &working{logger: logger}
 	defer func() {
 		if err != nil {
@@ -86,7 +87,8 @@ func work(ctx context.Context, url string, f setFlags, o workOptions, logger *sl
 		return nil, err
 	}
 	w.queue = queue
-	logger.Info("started: jobs are taken", slog.Any("provisioners", set.Names()), slog.String("version", programVersion()))
+	logger.Info("started: jobs are taken", slog.Any("provisioners", set.Names()), slog.String("version", programVersion()),
+		slog.String("runtime_version", cmp.Or(f.options.RuntimeVersion, "latest")))
 	return w, nil
 }
 

@@ -188,7 +188,7 @@ func (w *worker) backend(pool *pgxpool.Pool, name string, b backend) (*tapped, e
 	case "world":
 		return &tapped{&world{pool, name, b.Delay}, w}, nil
 	case static.Type:
-		p, err := static.Factory(dbstatic.New(pool))(name, b.Spec)
+		p, err := static.Factory(dbstatic.New(pool))(name, b.Spec, provisioner.Options{})
 		return &tapped{p, w}, err
 	}
 	return nil, fmt.Errorf("no type %q", b.Type)

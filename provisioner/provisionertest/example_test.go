@@ -24,7 +24,7 @@ type boxes struct {
 
 // newBoxes is what a provisioner.Registry calls for an entry of this type.
 func newBoxes(s *shelf) provisioner.Factory {
-	return func(name string, raw json.RawMessage) (provisioner.Provisioner, error) {
+	return func(name string, raw json.RawMessage, _ provisioner.Options) (provisioner.Provisioner, error) {
 		spec := provisioner.ReadSpec(raw)
 		b := &boxes{name: name, room: spec.StringOr("room", "attic"), shelf: s}
 		if err := spec.Err(); err != nil { // every fault at once, keys that nobody asked for among them
@@ -162,7 +162,7 @@ func TestBoxes(t *testing.T) {
 		s := newShelf()
 		open := func(name string) func() provisioner.Provisioner {
 			return func() provisioner.Provisioner {
-				b, err := newBoxes(s)(name, nil)
+				b, err := newBoxes(s)(name, nil, provisioner.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -20,19 +20,22 @@ import (
 const (
 	EnvSet     = "RILL_ADMIN_PROVISIONER_SET_JSON"
 	EnvDefault = "RILL_ADMIN_DEFAULT_PROVISIONER"
+	EnvFile    = "_FILE" // at the end of either: the path of a file that holds it
 )
+
+// MaxBytes is how long the text of a set may be.
+const MaxBytes = 1 << 20
 
 // Bounds of a set. No set that a person wrote comes near them.
 const (
-	maxBytes  = 1 << 20
 	maxDepth  = 64
 	maxFaults = 500
 )
 
-// Parse reads a set and makes its provisioners, with reg to say which types there are. The error is a [provisioner.Faults] that
+// Parse reads a set and makes its provisioners, with reg to say which types there are and o for all of them. The error is a [provisioner.Faults] that
 // holds everything that is wrong, in the order of the text; then nothing is left open.
-func Parse(text, defaultName string, reg provisioner.Registry) (*Set, error) {
-	p := &parser{reg: reg, set: &Set{defaultName: defaultName, entries: map[string]*Entry{}}}
+func Parse(text, defaultName string, reg provisioner.Registry, o provisioner.Options) (*Set, error) {
+	p := &parser{reg: reg, options: o, set: &Set{defaultName: defaultName, entries: map[string]*Entry{}}}
 	p.parse(text)
 	p.checkDefault()
 	if len(p.faults) > 0 {
@@ -45,12 +48,13 @@ func Parse(text, defaultName string, reg provisioner.Registry) (*Set, error) {
 }
 
 type parser struct {
-	reg    provisioner.Registry
-	set    *Set
-	text   *text
-	built  []provisioner.Provisioner
-	faults provisioner.Faults
-	more   int // faults that were only counted
+	reg     provisioner.Registry
+	options provisioner.Options
+	set     *Set
+	text    *text
+	built   []provisioner.Provisioner
+	faults  provisioner.Faults
+	more    int // faults that were only counted
 
 	read  bool            // the text could be read as an object
 	named []string        // the names in it, faulty ones included
@@ -66,8 +70,8 @@ func (p *parser) parse(raw string) {
 	}
 	raw = strings.TrimPrefix(raw, "\ufeff")
 	switch {
-	case len(raw) > maxBytes:
-		whole(0, fmt.Sprintf("is longer than %d bytes", maxBytes), "")
+	case len(raw) > MaxBytes:
+		whole(0, fmt.Sprintf("is longer than %d bytes", MaxBytes), "")
 		return
 	case strings.TrimSpace(raw) == "":
 		whole(0, "no provisioner is configured", remedy)
@@ -88,7 +92,7 @@ func (p *parser) parse(raw string) {
 		f.Line = min(f.Line, 1+strings.Count(raw, "\n")) // and not the line that was added
 		f.Remedy = "look before it for a comma, quote or bracket that is missing"
 		if f.Line == 1 && strings.ContainsAny(raw[:1], "@/.~") {
-			f.Remedy = "write the text itself and not the name of its file"
+			f.Remedy = "write the text itself, or name its file in " + EnvSet + EnvFile
 		}
 		p.faults = append(p.faults, f)
 		return
@@ -168,7 +172,7 @@ func (p *parser) entry(name string, m *hujson.ObjectMember) {
 		p.at(m.Value.StartOffset, provisioner.Fault{Path: path, Problem: "not JSON"})
 		return
 	}
-	built, err := build(factory, name, entry.Spec)
+	built, err := build(factory, name, entry.Spec, p.options)
 	if err != nil {
 		faults := provisioner.FaultsOf(err)
 		if more := len(faults) - maxFaults; more > 0 {
@@ -228,7 +232,7 @@ func (p *parser) members(path string, m *hujson.ObjectMember, object *hujson.Obj
 }
 
 // build calls a factory and makes a panic of it a fault.
-func build(factory provisioner.Factory, name string, spec json.RawMessage) (built provisioner.Provisioner, err error) {
+func build(factory provisioner.Factory, name string, spec json.RawMessage, o provisioner.Options) (built provisioner.Provisioner, err error) {
 	defer func() {
 		switch panicked := recover().(type) {
 		case nil:
@@ -238,7 +242,7 @@ func build(factory provisioner.Factory, name string, spec json.RawMessage) (buil
 			built, err = nil, provisioner.Fault{Problem: "the program that reads this spec has a bug and panicked"}
 		}
 	}()
-	built, err = factory(name, slices.Clone(spec))
+	built, err = factory(name, slices.Clone(spec), o)
 	if err == nil && built == nil {
 		err = provisioner.Fault{Problem: "the program that reads this spec has a bug and made nothing of it"}
 	}

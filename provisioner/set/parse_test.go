@@ -37,7 +37,7 @@ func registry(open *atomic.Int64) provisioner.Registry {
 		return closer{Fake: provisionertest.NewFake(name, types...), open: open}
 	}
 	return provisioner.Registry{
-		"static": func(name string, raw json.RawMessage) (provisioner.Provisioner, error) {
+		"static": func(name string, raw json.RawMessage, _ provisioner.Options) (provisioner.Provisioner, error) {
 			s := provisioner.ReadSpec(raw)
 			for _, r := range s.Objects("runtimes", 1) {
 				r.String("host")
@@ -50,7 +50,7 @@ func registry(open *atomic.Int64) provisioner.Registry {
 			}
 			return opened(name, provisioner.Runtime), nil
 		},
-		"kubernetes": func(name string, raw json.RawMessage) (provisioner.Provisioner, error) {
+		"kubernetes": func(name string, raw json.RawMessage, _ provisioner.Options) (provisioner.Provisioner, error) {
 			s := provisioner.ReadSpec(raw)
 			s.Int("timeout_seconds", "number of seconds", 1, 3600)
 			s.StringOr("data_dir", "")
@@ -67,18 +67,18 @@ func registry(open *atomic.Int64) provisioner.Registry {
 			}
 			return opened(name, provisioner.Runtime), nil
 		},
-		"database": func(name string, raw json.RawMessage) (provisioner.Provisioner, error) {
+		"database": func(name string, raw json.RawMessage, _ provisioner.Options) (provisioner.Provisioner, error) {
 			s := provisioner.ReadSpec(raw)
 			s.SecretOr("password", provisioner.Secret{})
 			s.StringOr("url", "")
 			return opened(name, "database"), s.Err()
 		},
-		"panics": func(string, json.RawMessage) (provisioner.Provisioner, error) { panic("hunter2") },
-		"bug": func(string, json.RawMessage) (provisioner.Provisioner, error) {
+		"panics": func(string, json.RawMessage, provisioner.Options) (provisioner.Provisioner, error) { panic("hunter2") },
+		"bug": func(string, json.RawMessage, provisioner.Options) (provisioner.Provisioner, error) {
 			return nil, fmt.Errorf("%d", []int{}[len(os.Args)])
 		},
-		"nothing": func(string, json.RawMessage) (provisioner.Provisioner, error) { return nil, nil },
-		"plain": func(string, json.RawMessage) (provisioner.Provisioner, error) {
+		"nothing": func(string, json.RawMessage, provisioner.Options) (provisioner.Provisioner, error) { return nil, nil },
+		"plain": func(string, json.RawMessage, provisioner.Options) (provisioner.Provisioner, error) {
 			return nil, errors.Join(errors.New("read templates:\nno such file"), provisioner.Fault{Path: "a.b", Problem: "missing"})
 		},
 	}
@@ -104,7 +104,7 @@ func TestParseAcceptsTheExampleAsPasted(t *testing.T) {
 		"trailing commas":     strings.Replace(example, `"http://localhost:8081"   //`, `"http://localhost:8081",  //`, 1),
 		"a comment at an end": strings.TrimRight(example, "\n") + " // the end",
 	} {
-		s, err := set.Parse(text, "static-example", registry(&open))
+		s, err := set.Parse(text, "static-example", registry(&open), provisioner.Options{})
 		require.NoError(t, err, name)
 		require.Equal(t, []string{"kubernetes-example", "static-example"}, s.Names())
 		require.Equal(t, "static-example", s.Default())
@@ -126,7 +126,7 @@ func TestParseWithoutTheTypeSaysSo(t *testing.T) {
 
 	var open atomic.Int64
 	reg := provisioner.Registry{"static": registry(&open)["static"]}
-	_, err := set.Parse(mustRead(t, "readme.json"), "static-example", reg)
+	_, err := set.Parse(mustRead(t, "readme.json"), "static-example", reg, provisioner.Options{})
 	require.Equal(t, []string{`kubernetes-example.type: line 21: unknown type "kubernetes": known: static`}, lines(err))
 	require.ErrorIs(t, err, provisioner.ErrInvalid)
 	require.Zero(t, open.Load(), "what was made is closed")
@@ -208,7 +208,7 @@ func TestParseReportsEveryFault(t *testing.T) {
 		"comma":        {"a person forgot it", "{\n\"a\": 1\n\"b\": 2}", "x", []string{"RILL_ADMIN_PROVISIONER_SET_JSON: line 3: not JSON at column 1: invalid character '\"' after object value (expecting ',' or '}'): look before it for a comma, quote or bracket that is missing"}},
 		"literal":      {"the text may be a secret", "{\n\"a\": hunter2}", "x", []string{"RILL_ADMIN_PROVISIONER_SET_JSON: line 2: not JSON at column 6: text that is neither a string in double quotes nor a number, true, false or null: look before it for a comma, quote or bracket that is missing"}},
 		"cut off":      {"half of it", "{\n\"a\": \"hunter2", "x", []string{"RILL_ADMIN_PROVISIONER_SET_JSON: line 2: not JSON at column 1: parsing string: the text ends too early: look before it for a comma, quote or bracket that is missing"}},
-		"file":         {"its name is not its text", "/etc/berth/set.json", "x", []string{"RILL_ADMIN_PROVISIONER_SET_JSON: line 1: not JSON at column 1: invalid character '/' at start of value: write the text itself and not the name of its file"}},
+		"file":         {"its name is not its text", "/etc/berth/set.json", "x", []string{"RILL_ADMIN_PROVISIONER_SET_JSON: line 1: not JSON at column 1: invalid character '/' at start of value: write the text itself, or name its file in RILL_ADMIN_PROVISIONER_SET_JSON_FILE"}},
 		"two":          {"one would be lost", "{} {}", "x", []string{"RILL_ADMIN_PROVISIONER_SET_JSON: line 1: not JSON at column 4: invalid character '{' after top-level value: look before it for a comma, quote or bracket that is missing"}},
 		"not UTF-8":    {"would be changed in silence", "{\n\"a\xff\": 1}", "x", []string{"RILL_ADMIN_PROVISIONER_SET_JSON: line 2: not UTF-8: save it as UTF-8"}},
 		"deep":         {"bounded", strings.Repeat("\n[", 1<<18), "x", []string{"RILL_ADMIN_PROVISIONER_SET_JSON: line 66: nests deeper than 64 levels"}},
@@ -222,7 +222,7 @@ func TestParseReportsEveryFault(t *testing.T) {
 			t.Parallel()
 
 			var open atomic.Int64
-			s, err := set.Parse(tt.text, tt.def, registry(&open))
+			s, err := set.Parse(tt.text, tt.def, registry(&open), provisioner.Options{})
 			require.Nil(t, s)
 			got := lines(err)
 			for i := range got { // the length of a list of the machine that runs this
@@ -249,7 +249,7 @@ func TestParseBoundsItsReport(t *testing.T) {
 	}
 	b.WriteString(`}}}`)
 	var open atomic.Int64
-	_, err := set.Parse(b.String(), "s", registry(&open))
+	_, err := set.Parse(b.String(), "s", registry(&open), provisioner.Options{})
 	var faults provisioner.Faults
 	require.ErrorAs(t, err, &faults)
 	require.Len(t, faults, 501)
@@ -260,7 +260,7 @@ func TestFaultsHaveColumns(t *testing.T) {
 	t.Parallel()
 
 	var open atomic.Int64
-	_, err := set.Parse(`{"s": {"type": "static", "spec": {"runtimes": [{"host": "a", "slots": 0}]}}}`, "s", registry(&open))
+	_, err := set.Parse(`{"s": {"type": "static", "spec": {"runtimes": [{"host": "a", "slots": 0}]}}}`, "s", registry(&open), provisioner.Options{})
 	var faults provisioner.Faults
 	require.ErrorAs(t, err, &faults)
 	require.Len(t, faults, 1)

@@ -25,14 +25,14 @@ func (d described) Spec() any           { return d.spec }
 func (d described) Fingerprint() string { return d.template }
 
 func one(p func() provisioner.Provisioner) provisioner.Registry {
-	return provisioner.Registry{"t": func(string, json.RawMessage) (provisioner.Provisioner, error) { return p(), nil }}
+	return provisioner.Registry{"t": func(string, json.RawMessage, provisioner.Options) (provisioner.Provisioner, error) { return p(), nil }}
 }
 
 func plain() provisioner.Provisioner { return provisionertest.NewFake("x") }
 
 func parse(t *testing.T, text, def string, reg provisioner.Registry) *set.Set {
 	t.Helper()
-	s, err := set.Parse(text, def, reg)
+	s, err := set.Parse(text, def, reg, provisioner.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
@@ -87,6 +87,83 @@ func TestMaskedAsksWhoDescribesItself(t *testing.T) {
 	require.JSONEq(t, `{"a": {"type": "t", "spec": {"opaque": "***", "size": 7, "token_kind": "jwt"}}}`, string(s.Masked()))
 }
 
+// A spec that a provisioner keeps as it is, secrets in it, is shown with stars, wherever they stand.
+func TestMaskedHidesWhatIsPlanted(t *testing.T) {
+	t.Parallel()
+
+	type account struct {
+		Name string             `json:"name"`
+		Key  provisioner.Secret `json:"key"` // nothing in its name says so
+	}
+	type spec struct {
+		Plain    provisioner.Secret            `json:"plain"`
+		Pointer  *provisioner.Secret           `json:"pointer"`
+		List     []provisioner.Secret          `json:"list"`
+		ByName   map[string]provisioner.Secret `json:"by_name"`
+		Accounts []account                     `json:"accounts"`
+		Any      any                           `json:"any"`
+		Size     int64                         `json:"size"`
+	}
+	const text = `{"a": {"type": "t", "spec": {"plain": "hunter2-a", "pointer": "hunter2-b", "list": ["hunter2-c"], "by_name": {"x": "hunter2-d"},
+		"accounts": [{"name": "root", "key": "hunter2-e"}], "size": 9007199254740993}}}`
+	s := parse(t, text, "a", provisioner.Registry{"t": func(name string, raw json.RawMessage, _ provisioner.Options) (provisioner.Provisioner, error) {
+		read, err := provisioner.DecodeSpec[spec](raw)
+		read.Any = read.Plain
+		return described{Fake: provisionertest.NewFake(name), spec: read}, err
+	}})
+	require.Equal(t, `{
+  "a": {
+    "spec": {
+      "accounts": [
+        {
+          "key": "***",
+          "name": "root"
+        }
+      ],
+      "any": "***",
+      "by_name": {
+        "x": "***"
+      },
+      "list": [
+        "***"
+      ],
+      "plain": "***",
+      "pointer": "***",
+      "size": 9007199254740993
+    },
+    "type": "t"
+  }
+}`, string(s.Masked()))
+}
+
+// What a process says of all its provisioners reaches the factories; one that acts on it is another configuration then, and one
+// that does not stays the same.
+func TestOptionsReachTheFactories(t *testing.T) {
+	t.Parallel()
+
+	reg := provisioner.Registry{
+		"pods": func(name string, _ json.RawMessage, o provisioner.Options) (provisioner.Provisioner, error) {
+			image := "runtime:" + o.Version(provisioner.RuntimeArgs{})
+			return described{Fake: provisionertest.NewFake(name), template: image}, nil
+		},
+		"hosts": func(name string, _ json.RawMessage, _ provisioner.Options) (provisioner.Provisioner, error) {
+			return provisionertest.NewFake(name), nil
+		},
+	}
+	with := func(version string) *set.Set {
+		s, err := set.Parse(`{"p": {"type": "pods", "spec": {}}, "h": {"type": "hosts", "spec": {}}}`, "h", reg, provisioner.Options{RuntimeVersion: version})
+		require.NoError(t, err)
+		return s
+	}
+	a, again, b := with("v1.2.3"), with("v1.2.3"), with("v1.2.4")
+	p, ok := a.Get("p")
+	require.True(t, ok)
+	require.Equal(t, "runtime:v1.2.3", p.(provisioner.Fingerprinter).Fingerprint())
+	require.Equal(t, a.Digest("p"), again.Digest("p"))
+	require.NotEqual(t, a.Digest("p"), b.Digest("p"))
+	require.Equal(t, a.Digest("h"), b.Digest("h"))
+}
+
 func TestDigest(t *testing.T) {
 	t.Parallel()
 
@@ -139,7 +216,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text, def string) {
 		var open atomic.Int64
-		s, err := set.Parse(text, def, registry(&open))
+		s, err := set.Parse(text, def, registry(&open), provisioner.Options{})
 		if (s == nil) == (err == nil) {
 			t.Fatalf("set %v and error %v", s, err)
 		}

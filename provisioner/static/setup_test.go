@@ -72,7 +72,7 @@ func (w *world) openVia(store static.Store, via http.RoundTripper, name string, 
 
 func (w *world) openTimed(store static.Store, via http.RoundTripper, name string, spec map[string]any, ping, assign, probe time.Duration) *static.Static {
 	w.t.Helper()
-	p, err := static.FactoryVia(store, via, ping, assign, probe)(name, provisioner.Encode(spec))
+	p, err := static.FactoryVia(store, via, ping, assign, probe)(name, provisioner.Encode(spec), provisioner.Options{})
 	require.NoError(w.t, err)
 	s := p.(*static.Static)
 	w.t.Cleanup(func() { require.NoError(w.t, s.Close()) })

@@ -27,7 +27,7 @@ func TestSizeNeverOverflows(t *testing.T) {
 			t.Parallel()
 			_, err := static.FactoryVia(nil, nil, 1, 1, 1)("a", provisioner.Encode(map[string]any{
 				"slot": map[string]any{"storage_gb": c.storage}, "runtimes": []any{runtime("http://a:1", c.slots)},
-			}))
+			}), provisioner.Options{})
 			size := provisioner.Slot{CPU: 1, MemoryGB: 1, StorageGB: c.storage}.Size(provisioner.RuntimeConfig{}, c.slots)
 			require.Equal(t, !c.refused, size.StorageBytes > 0 && size.StorageBytes/1e9 == int64(c.slots)*int64(c.storage), c.reason)
 			if c.refused {

@@ -50,7 +50,7 @@ func TestSpecFaults(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, err := static.Factory(nil)("pool", json.RawMessage(tc.spec))
+			p, err := static.Factory(nil)("pool", json.RawMessage(tc.spec), provisioner.Options{})
 			if tc.want == nil {
 				require.NoError(t, err, tc.reason)
 				require.NoError(t, p.(*static.Static).Close())

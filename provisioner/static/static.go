@@ -48,7 +48,7 @@ func Factory(store Store) provisioner.Factory {
 
 // factory makes pools whose pings go through a transport; nil is one of their own.
 func factory(store Store, via http.RoundTripper, t times) provisioner.Factory {
-	return func(name string, raw json.RawMessage) (provisioner.Provisioner, error) {
+	return func(name string, raw json.RawMessage, _ provisioner.Options) (provisioner.Provisioner, error) {
 		c, err := readSpec(raw)
 		if err != nil {
 			return nil, err

@@ -135,7 +135,7 @@ func (r *rig) work(ctx context.Context, began func(noopArgs)) (w *worker, err er
 		return w, err
 	}
 	w.pools = append(w.pools, own)
-	backend, err := static.Factory(dbstatic.New(pool))(poolName, r.spec)
+	backend, err := static.Factory(dbstatic.New(pool))(poolName, r.spec, provisioner.Options{})
 	if err != nil {
 		return w, err
 	}
