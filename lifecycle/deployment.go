@@ -58,6 +58,7 @@ type Resource struct {
 	GivenUpAt          *time.Time      `json:"given_up_at"`
 	RetryAt            *time.Time      `json:"retry_at"`
 	DeadlineAt         *time.Time      `json:"deadline_at"`
+	PausedAt           *time.Time      `json:"paused_at"` // since when it is paused itself
 }
 
 // Get shows one deployment with its resources.
@@ -165,7 +166,7 @@ func resource(p *dbsqlc.PlaceListRow) Resource {
 	return Resource{
 		ID: p.ID, Type: p.Type, Name: p.Name, Provisioner: p.Provisioner, DesiredPhase: p.DesiredPhase, Phase: p.Phase,
 		Reason: p.Reason, Message: p.Message, Args: p.Args, Config: p.Config, Generation: p.Generation, ObservedGeneration: p.ObservedGeneration,
-		Failures: int(p.Failures), FailingSince: utc(p.FailingSince), GivenUpAt: utc(p.GivenUpAt), RetryAt: utc(p.RetryAt), DeadlineAt: utc(p.DeadlineAt),
+		Failures: int(p.Failures), FailingSince: utc(p.FailingSince), GivenUpAt: utc(p.GivenUpAt), RetryAt: utc(p.RetryAt), DeadlineAt: utc(p.DeadlineAt), PausedAt: utc(p.PausedAt),
 	}
 }
 

@@ -14,21 +14,25 @@ import (
 
 // Kinds of events. Consumers read them in the order of their ids; the same one may be told twice.
 const (
-	DeploymentCreated = "DeploymentCreated" // by a person or a service, as the next seven
-	StartAsked        = "StartAsked"
-	StopAsked         = "StopAsked"
-	RestartAsked      = "RestartAsked"
-	UpdateAsked       = "UpdateAsked"
-	DeleteAsked       = "DeleteAsked"
-	ResourceAsked     = "ResourceAsked"
-	ReconcileAsked    = "ReconcileAsked"
-	StateChanged      = "StateChanged"      // old, new, reason
-	DeploymentDeleted = "DeploymentDeleted" // nothing of it is left, debts aside
-	RuntimePublished  = "RuntimePublished"  // host, audience, instance_id, provisioner: the instance may be created there
-	RuntimeRemoved    = "RuntimeRemoved"    // host, instance_id, provisioner: the runtime does not hold it any more
-	ConfigChanged     = "ConfigChanged"     // what clients need to reach a resource has changed
-	WorkerLost        = "WorkerLost"        // a place was set aside
-	DebtLeft          = "DebtLeft"          // a deployment went on without a place that could not be cleaned up yet
+	DeploymentCreated  = "DeploymentCreated" // by a person or a service, as the next seven
+	StartAsked         = "StartAsked"
+	StopAsked          = "StopAsked"
+	RestartAsked       = "RestartAsked"
+	UpdateAsked        = "UpdateAsked"
+	DeleteAsked        = "DeleteAsked"
+	ResourceAsked      = "ResourceAsked"
+	ReconcileAsked     = "ReconcileAsked"
+	StateChanged       = "StateChanged"      // old, new, reason
+	DeploymentDeleted  = "DeploymentDeleted" // nothing of it is left, debts aside
+	RuntimePublished   = "RuntimePublished"  // host, audience, instance_id, provisioner: the instance may be created there
+	RuntimeRemoved     = "RuntimeRemoved"    // host, instance_id, provisioner: the runtime does not hold it any more
+	ConfigChanged      = "ConfigChanged"     // what clients need to reach a resource has changed
+	WorkerLost         = "WorkerLost"        // a place was set aside
+	DebtLeft           = "DebtLeft"          // a deployment went on without a place that could not be cleaned up yet
+	ResourcePaused     = "ResourcePaused"    // provisioner: nothing is made, repaired or restarted there
+	ResourceResumed    = "ResourceResumed"
+	ProvisionerPaused  = "ProvisionerPaused" // provisioner: the same for all that it has. Of no deployment
+	ProvisionerResumed = "ProvisionerResumed"
 )
 
 // An Event is one thing that happened.

@@ -25,8 +25,11 @@ type Known struct {
 	Supports []string
 	Default  bool
 	Missing  bool // no live worker has had it for ten minutes
-	SeenAt   time.Time
-	Timeout  time.Duration // how long a resource may be on its way there before that is an error
+	Paused   bool // nothing is made, repaired or restarted there
+	// BreakerOpen: some live worker found that its backend does not answer, and leaves it alone but for a try now and then.
+	BreakerOpen bool
+	SeenAt      time.Time
+	Timeout     time.Duration // how long a resource may be on its way there before that is an error
 }
 
 func (k Known) supports(t string) bool { return slices.Contains(k.Supports, t) }
@@ -51,7 +54,7 @@ func (c *Client) provisioners(ctx context.Context, tx dbsqlc.DBTX, after string,
 	}
 	out := make([]Known, len(rows))
 	for i, r := range rows {
-		out[i] = Known{r.Name, r.Type, r.Supports, r.IsDefault, r.Missing, r.SeenAt.UTC(), r.Timeout}
+		out[i] = Known{r.Name, r.Type, r.Supports, r.IsDefault, r.Missing, r.Paused, r.BreakerOpen, r.SeenAt.UTC(), r.Timeout}
 	}
 	return out, nil
 }

@@ -79,8 +79,8 @@ func (c *Client) Settle(ctx context.Context, tx pgx.Tx, deployments []uuid.UUID,
 // reason is the first that a place gives which counts.
 func reason(desired string, places []*dbsqlc.DeploymentSettleReadRow) string {
 	for _, p := range places {
-		if *p.Reason != "" && (desired == Deleted || *p.DesiredPhase != phaseAbsent) {
-			return *p.Reason
+		if p.Reason != "" && (desired == Deleted || *p.DesiredPhase != phaseAbsent) {
+			return p.Reason
 		}
 	}
 	return ""

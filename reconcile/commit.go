@@ -153,7 +153,7 @@ func (c *commit) drop(ctx context.Context) (left []*outcome, err error) {
 			return nil, fmt.Errorf("find what waited for places to go: %w", err)
 		}
 		for _, r := range free {
-			c.wakes = append(c.wakes, wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, r.Settled))
+			c.wakes = append(c.wakes, wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, r.Background))
 		}
 	}
 	for _, o := range c.round {
@@ -202,7 +202,7 @@ func (c *commit) keep(ctx context.Context, os []*outcome) (left []*outcome, err 
 			return nil, fmt.Errorf("wake places for their next step: %w", err)
 		}
 		for _, r := range rows {
-			c.wakes = append(c.wakes, wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, r.Settled))
+			c.wakes = append(c.wakes, wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, r.Background))
 		}
 	}
 	for _, o := range os {

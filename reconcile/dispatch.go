@@ -90,9 +90,10 @@ func (e *Engine) dispatchDue(ctx context.Context) (n int, err error) {
 			return fmt.Errorf("find what is due: %w", err)
 		}
 		n = len(rows)
+		slices.SortFunc(rows, func(a, b *dbsqlc.PlaceDispatchRow) int { return a.DueAt.Compare(b.DueAt) }) // as they came
 		wakes := make([]jobs.Wake, n)
 		for i, r := range rows {
-			wakes[i] = wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, r.Settled)
+			wakes[i] = wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, r.Background)
 			wakes[i].Shared = r.Missing
 		}
 		return e.lifecycle.Jobs().Wake(ctx, tx, wakes)

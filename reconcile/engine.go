@@ -191,17 +191,17 @@ func (e *Engine) wakeOnce(ctx context.Context, name string, ids []uuid.UUID) (he
 		}
 		wakes := make([]jobs.Wake, len(rows))
 		for i, r := range rows {
-			wakes[i] = wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, r.Settled)
+			wakes[i] = wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, r.Background)
 		}
 		return e.lifecycle.Jobs().Wake(ctx, tx, wakes)
 	})
 	return held, err
 }
 
-// wake is the job of a place that is driven anew for a reason that is no person's. One that is settled comes behind what a person
-// waits for.
-func wake(id uuid.UUID, name string, deployment *uuid.UUID, desired string, settled bool) jobs.Wake {
-	w := jobs.Wake{Kind: lifecycle.KindFor(desired), ResourceID: id, Provisioner: name, Background: settled}
+// wake is the job of a place that is driven anew for a reason that is no person's. One that nobody waits for comes behind what a
+// person waits for.
+func wake(id uuid.UUID, name string, deployment *uuid.UUID, desired string, background bool) jobs.Wake {
+	w := jobs.Wake{Kind: lifecycle.KindFor(desired), ResourceID: id, Provisioner: name, Background: background}
 	if deployment != nil {
 		w.DeploymentID = *deployment
 	}

@@ -83,7 +83,7 @@ func (e *Engine) giveBackOnce(ctx context.Context, leases []lease) (left []lease
 		}
 		wakes := make([]jobs.Wake, len(rows))
 		for i, r := range rows {
-			wakes[i] = wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, r.Settled)
+			wakes[i] = wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, r.Background)
 		}
 		held, err := e.q.PlaceHolds(ctx, tx, &dbsqlc.PlaceHoldsParams{Ids: p.Ids, Fences: p.Fences})
 		if err != nil {

@@ -65,9 +65,13 @@ type cli struct {
 		List      resourceList      `cmd:"" help:"List resources, a page at a time."`
 		Show      resourceShow      `cmd:"" help:"Show one resource, where it is, and why it is not as it should be."`
 		Reconcile resourceReconcile `cmd:"" help:"Have a resource looked at again now, however it stands."`
+		Pause     resourcePause     `cmd:"" help:"Make, repair and restart nothing of a resource until it is resumed. Stop and delete go on."`
+		Resume    resourceResume    `cmd:"" help:"End the pause of a resource. What it held is done at once."`
 	} `cmd:"" help:"Resources: what deployments need."`
 	Provisioner struct {
 		List     provisionerList     `cmd:"" help:"List provisioners, with their hosts and the room there."`
+		Pause    provisionerPause    `cmd:"" help:"Make, repair and restart nothing at a provisioner until it is resumed. Stop and delete go on."`
+		Resume   provisionerResume   `cmd:"" help:"End the pause of a provisioner. What it held is done at once, in order."`
 		Cordon   provisionerCordon   `cmd:"" help:"Let a host of a static pool take no new resources."`
 		Uncordon provisionerUncordon `cmd:"" help:"Let a host of a static pool take new resources again."`
 	} `cmd:"" help:"Provisioners: the backends that resources are at."`

@@ -86,8 +86,13 @@ func (ad *admin) listed(ctx context.Context, known []lifecycle.Known) ([]listed,
 	all := make([]listed, len(known))
 	for i, k := range known {
 		all[i] = listed{Name: k.Name, Type: k.Type, Status: "ok", Default: k.Default, Workers: live[k.Name], Resources: count[k.Name]}
-		if k.Missing {
+		switch {
+		case k.Missing:
 			all[i].Status = "missing"
+		case k.Paused:
+			all[i].Status = "paused"
+		case k.BreakerOpen:
+			all[i].Status = "breaker_open"
 		}
 		if k.Type == static.Type {
 			all[i].room(runtimes[k.Name])

@@ -21,7 +21,7 @@ func TestResource(t *testing.T) {
 
 	all := decode[[]map[string]any](t, b.ok("resource", "list", "-o", "json"))
 	require.Len(t, all, 1)
-	require.ElementsMatch(t, append(strings.Fields(resourceKeys), "deployment_id", "failing_since", "given_up_at"), keys(all[0]))
+	require.ElementsMatch(t, append(strings.Fields(resourceKeys), "deployment_id", "failing_since", "given_up_at", "paused_at"), keys(all[0]))
 	require.Equal(t, someID, all[0]["deployment_id"])
 	shown := decode[map[string]any](t, b.ok("resource", "show", id, "-o", "json"))
 	require.ElementsMatch(t, []string{"id", "type", "name", "deployment_id", "places"}, keys(shown))

@@ -232,10 +232,11 @@ func (q *Queries) DeploymentLockDelete(ctx context.Context, db DBTX, ids []uuid.
 }
 
 const deploymentSettleRead = `-- name: DeploymentSettleRead :many
-SELECT d.id, d.desired_state, d.state, p.id AS resource_id, p.provisioner, p.type, p.name, p.desired_phase, p.phase, p.reason, p.message,
+SELECT d.id, d.desired_state, d.state, p.id AS resource_id, p.provisioner, p.type, p.name, p.desired_phase, p.phase,
+    coalesce(berth.paused_by(p.paused_at, v.paused_at, p.desired_phase, d.desired_state), p.reason, '')::text AS reason,
     coalesce(p.observed_generation >= p.intent_generation, false)::boolean AS observed,
     (p.given_up_at IS NOT NULL)::boolean AS given_up,
-    coalesce(p.deadline_at <= clock_timestamp(), false)::boolean AS overdue,
+    coalesce(p.deadline_at <= least(p.paused_at, v.paused_at, clock_timestamp()), false)::boolean AS overdue,
     coalesce(v.seen_at < clock_timestamp() - $1::interval, false)::boolean AS missing
 FROM berth.deployments d
 LEFT JOIN berth.provisioner_resources p ON p.deployment_id = d.id
@@ -259,8 +260,7 @@ type DeploymentSettleReadRow struct {
 	Name         *string
 	DesiredPhase *string
 	Phase        *string
-	Reason       *string
-	Message      *string
+	Reason       string
 	Observed     bool
 	GivenUp      bool
 	Overdue      bool
@@ -288,7 +288,6 @@ func (q *Queries) DeploymentSettleRead(ctx context.Context, db DBTX, arg *Deploy
 			&i.DesiredPhase,
 			&i.Phase,
 			&i.Reason,
-			&i.Message,
 			&i.Observed,
 			&i.GivenUp,
 			&i.Overdue,

@@ -102,6 +102,7 @@ type Provisioner struct {
 	IsDefault bool
 	Timeout   time.Duration
 	SeenAt    time.Time
+	PausedAt  *time.Time
 }
 
 type ProvisionerResource struct {
@@ -132,6 +133,31 @@ type ProvisionerResource struct {
 	DeadlineAt         *time.Time
 	CreatedAt          time.Time
 	UpdatedAt          time.Time
+	PausedAt           *time.Time
+}
+
+type ResourceDetail struct {
+	ID                 uuid.UUID
+	Provisioner        string
+	DeploymentID       *uuid.UUID
+	Type               string
+	Name               string
+	DesiredPhase       string
+	Phase              string
+	Reason             string
+	Message            string
+	Args               json.RawMessage
+	Config             json.RawMessage
+	Generation         int64
+	ObservedGeneration int64
+	IntentGeneration   int64
+	Failures           int32
+	FailingSince       *time.Time
+	GivenUpAt          *time.Time
+	RetryAt            *time.Time
+	DeadlineAt         *time.Time
+	PausedAt           *time.Time
+	CreatedAt          time.Time
 }
 
 type StaticRuntime struct {
@@ -163,4 +189,5 @@ type Worker struct {
 	Provisioners []string
 	StartedAt    time.Time
 	AliveUntil   time.Time
+	OpenBreakers []string
 }

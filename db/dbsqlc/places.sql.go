@@ -60,8 +60,8 @@ func (q *Queries) PlaceCurrent(ctx context.Context, db DBTX, arg *PlaceCurrentPa
 
 const placeGet = `-- name: PlaceGet :many
 SELECT id, provisioner, deployment_id, type, name, desired_phase, phase, reason, message, args, config, generation, observed_generation,
-    intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at
-FROM berth.provisioner_resources WHERE id = $1
+    intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at, paused_at
+FROM berth.resource_details WHERE id = $1
 ORDER BY desired_phase = 'absent', created_at
 `
 
@@ -85,6 +85,7 @@ type PlaceGetRow struct {
 	GivenUpAt          *time.Time
 	RetryAt            *time.Time
 	DeadlineAt         *time.Time
+	PausedAt           *time.Time
 }
 
 // Every place of a resource, the current one first.
@@ -117,6 +118,7 @@ func (q *Queries) PlaceGet(ctx context.Context, db DBTX, id uuid.UUID) ([]*Place
 			&i.GivenUpAt,
 			&i.RetryAt,
 			&i.DeadlineAt,
+			&i.PausedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -194,8 +196,8 @@ func (q *Queries) PlaceInsert(ctx context.Context, db DBTX, arg *PlaceInsertPara
 
 const placeList = `-- name: PlaceList :many
 SELECT id, provisioner, deployment_id, type, name, desired_phase, phase, reason, message, args, config, generation, observed_generation,
-    intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at
-FROM berth.provisioner_resources WHERE deployment_id = ANY($1::uuid[])
+    intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at, paused_at
+FROM berth.resource_details WHERE deployment_id = ANY($1::uuid[])
 ORDER BY deployment_id, type, name, created_at
 `
 
@@ -219,6 +221,7 @@ type PlaceListRow struct {
 	GivenUpAt          *time.Time
 	RetryAt            *time.Time
 	DeadlineAt         *time.Time
+	PausedAt           *time.Time
 }
 
 func (q *Queries) PlaceList(ctx context.Context, db DBTX, deploymentIds []uuid.UUID) ([]*PlaceListRow, error) {
@@ -250,6 +253,7 @@ func (q *Queries) PlaceList(ctx context.Context, db DBTX, deploymentIds []uuid.U
 			&i.GivenUpAt,
 			&i.RetryAt,
 			&i.DeadlineAt,
+			&i.PausedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -344,8 +348,8 @@ func (q *Queries) PlaceOwners(ctx context.Context, db DBTX, ids []uuid.UUID) ([]
 
 const placePage = `-- name: PlacePage :many
 SELECT id, provisioner, deployment_id, type, name, desired_phase, phase, reason, message, args, config, generation, observed_generation,
-    intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at
-FROM berth.provisioner_resources
+    intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at, paused_at
+FROM berth.resource_details
 WHERE id > $1::uuid
   AND ($2::uuid IS NULL OR deployment_id = $2::uuid)
   AND ($3::text IS NULL OR provisioner = $3::text)
@@ -385,6 +389,7 @@ type PlacePageRow struct {
 	GivenUpAt          *time.Time
 	RetryAt            *time.Time
 	DeadlineAt         *time.Time
+	PausedAt           *time.Time
 }
 
 // Whoever has the last id of the page has all of its places there.
@@ -425,6 +430,7 @@ func (q *Queries) PlacePage(ctx context.Context, db DBTX, arg *PlacePageParams) 
 			&i.GivenUpAt,
 			&i.RetryAt,
 			&i.DeadlineAt,
+			&i.PausedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -517,6 +523,49 @@ func (q *Queries) PlacePatch(ctx context.Context, db DBTX, arg *PlacePatchParams
 	return items, nil
 }
 
+const placePause = `-- name: PlacePause :many
+WITH l AS (
+    SELECT p.id, p.provisioner FROM berth.provisioner_resources p
+    WHERE p.id = ANY($1::uuid[]) AND p.deployment_id = ANY($2::uuid[]) AND p.paused_at IS NULL
+    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE
+)
+UPDATE berth.provisioner_resources p SET paused_at = clock_timestamp()
+FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
+RETURNING p.id, p.provisioner, p.deployment_id
+`
+
+type PlacePauseParams struct {
+	Ids    []uuid.UUID
+	Locked []uuid.UUID
+}
+
+type PlacePauseRow struct {
+	ID           uuid.UUID
+	Provisioner  string
+	DeploymentID *uuid.UUID
+}
+
+// The deployments are locked by the caller.
+func (q *Queries) PlacePause(ctx context.Context, db DBTX, arg *PlacePauseParams) ([]*PlacePauseRow, error) {
+	rows, err := db.Query(ctx, placePause, arg.Ids, arg.Locked)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []*PlacePauseRow{}
+	for rows.Next() {
+		var i PlacePauseRow
+		if err := rows.Scan(&i.ID, &i.Provisioner, &i.DeploymentID); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const placeReconcile = `-- name: PlaceReconcile :many
 WITH l AS (
     SELECT p.id, p.provisioner FROM berth.provisioner_resources p
@@ -569,6 +618,86 @@ func (q *Queries) PlaceReconcile(ctx context.Context, db DBTX, arg *PlaceReconci
 		return nil, err
 	}
 	return items, nil
+}
+
+const placeResume = `-- name: PlaceResume :many
+WITH l AS (
+    SELECT p.id, p.provisioner, least(p.paused_at, v.paused_at) AS stood, coalesce(v.paused_at, clock_timestamp()) AS goes, v.timeout
+    FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
+    WHERE p.id = ANY($1::uuid[]) AND p.deployment_id = ANY($2::uuid[]) AND p.paused_at IS NOT NULL
+    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p
+)
+UPDATE berth.provisioner_resources p
+SET paused_at = NULL, retry_at = CASE WHEN p.claimed_generation < p.generation THEN least(p.retry_at, clock_timestamp()) ELSE p.retry_at END,
+    deadline_at = CASE WHEN p.deadline_at IS NOT NULL THEN l.goes + least(p.deadline_at - l.stood, l.timeout) END
+FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.claimed_generation < p.generation)::boolean AS waiting
+`
+
+type PlaceResumeParams struct {
+	Ids    []uuid.UUID
+	Locked []uuid.UUID
+}
+
+type PlaceResumeRow struct {
+	ID           uuid.UUID
+	Provisioner  string
+	DeploymentID *uuid.UUID
+	DesiredPhase string
+	Waiting      bool
+}
+
+// Ends the pause of these resources; see PlaceResumed. The deployments are locked by the caller.
+func (q *Queries) PlaceResume(ctx context.Context, db DBTX, arg *PlaceResumeParams) ([]*PlaceResumeRow, error) {
+	rows, err := db.Query(ctx, placeResume, arg.Ids, arg.Locked)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []*PlaceResumeRow{}
+	for rows.Next() {
+		var i PlaceResumeRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Provisioner,
+			&i.DeploymentID,
+			&i.DesiredPhase,
+			&i.Waiting,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const placeResumed = `-- name: PlaceResumed :exec
+WITH l AS (
+    SELECT p.id, p.provisioner, least(p.paused_at, $1::timestamptz) AS stood, coalesce(p.paused_at, clock_timestamp()) AS goes, v.timeout
+    FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
+    WHERE p.provisioner = $2 AND (p.deadline_at IS NOT NULL OR p.claimed_generation < p.generation)
+    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p
+)
+UPDATE berth.provisioner_resources p
+SET retry_at = CASE WHEN p.claimed_generation < p.generation THEN least(p.retry_at, clock_timestamp()) ELSE p.retry_at END,
+    deadline_at = CASE WHEN p.deadline_at IS NOT NULL THEN l.goes + least(p.deadline_at - l.stood, l.timeout) END
+FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
+`
+
+type PlaceResumedParams struct {
+	Since       time.Time
+	Provisioner string
+}
+
+// Has the clock of a provisioner's places go on after a pause since then: what is left of a deadline is what was left, and no more
+// than a new intent has. What was to be driven is due, in the order in which it was asked for. A place that is paused itself goes
+// on to stand still, since its own pause began.
+func (q *Queries) PlaceResumed(ctx context.Context, db DBTX, arg *PlaceResumedParams) error {
+	_, err := db.Exec(ctx, placeResumed, arg.Since, arg.Provisioner)
+	return err
 }
 
 const placeWish = `-- name: PlaceWish :many

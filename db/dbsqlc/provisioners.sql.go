@@ -59,7 +59,9 @@ func (q *Queries) ProvisionerDefaultSet(ctx context.Context, db DBTX, name strin
 
 const provisionerList = `-- name: ProvisionerList :many
 SELECT p.name, p.type, p.supports, p.is_default, p.timeout, p.seen_at,
-    (p.seen_at < clock_timestamp() - $1::interval)::boolean AS missing
+    (p.seen_at < clock_timestamp() - $1::interval)::boolean AS missing,
+    (p.paused_at IS NOT NULL)::boolean AS paused,
+    EXISTS (SELECT FROM berth.workers w WHERE w.alive_until > clock_timestamp() AND p.name = ANY(w.open_breakers))::boolean AS breaker_open
 FROM berth.provisioners p
 WHERE p.name > $2
 ORDER BY p.name LIMIT $3
@@ -72,13 +74,15 @@ type ProvisionerListParams struct {
 }
 
 type ProvisionerListRow struct {
-	Name      string
-	Type      string
-	Supports  []string
-	IsDefault bool
-	Timeout   time.Duration
-	SeenAt    time.Time
-	Missing   bool
+	Name        string
+	Type        string
+	Supports    []string
+	IsDefault   bool
+	Timeout     time.Duration
+	SeenAt      time.Time
+	Missing     bool
+	Paused      bool
+	BreakerOpen bool
 }
 
 func (q *Queries) ProvisionerList(ctx context.Context, db DBTX, arg *ProvisionerListParams) ([]*ProvisionerListRow, error) {
@@ -98,6 +102,8 @@ func (q *Queries) ProvisionerList(ctx context.Context, db DBTX, arg *Provisioner
 			&i.Timeout,
 			&i.SeenAt,
 			&i.Missing,
+			&i.Paused,
+			&i.BreakerOpen,
 		); err != nil {
 			return nil, err
 		}
@@ -107,6 +113,18 @@ func (q *Queries) ProvisionerList(ctx context.Context, db DBTX, arg *Provisioner
 		return nil, err
 	}
 	return items, nil
+}
+
+const provisionerPause = `-- name: ProvisionerPause :execrows
+UPDATE berth.provisioners SET paused_at = clock_timestamp() WHERE name = $1 AND paused_at IS NULL
+`
+
+func (q *Queries) ProvisionerPause(ctx context.Context, db DBTX, name string) (int64, error) {
+	result, err := db.Exec(ctx, provisionerPause, name)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const provisionerPlaces = `-- name: ProvisionerPlaces :many
@@ -189,6 +207,21 @@ SELECT pg_advisory_xact_lock($1::bigint)
 func (q *Queries) ProvisionerRegistering(ctx context.Context, db DBTX, key int64) error {
 	_, err := db.Exec(ctx, provisionerRegistering, key)
 	return err
+}
+
+const provisionerResume = `-- name: ProvisionerResume :one
+UPDATE berth.provisioners v SET paused_at = NULL
+FROM (SELECT o.name, o.paused_at FROM berth.provisioners o WHERE o.name = $1 AND o.paused_at IS NOT NULL FOR NO KEY UPDATE) o
+WHERE v.name = o.name
+RETURNING o.paused_at::timestamptz AS since
+`
+
+// Since when it was paused; no row if it was not. See PlaceResumed.
+func (q *Queries) ProvisionerResume(ctx context.Context, db DBTX, name string) (time.Time, error) {
+	row := db.QueryRow(ctx, provisionerResume, name)
+	var since time.Time
+	err := row.Scan(&since)
+	return since, err
 }
 
 const provisionerRetyped = `-- name: ProvisionerRetyped :many

@@ -8,9 +8,9 @@ package dbsqlc
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/google/uuid"
-	"time"
 )
 
 const placeClaim = `-- name: PlaceClaim :many
@@ -50,7 +50,7 @@ type PlaceClaimRow struct {
 	Overdue      bool
 }
 
-// What the engine does with places: claims, outcomes, wake-ups. What is settled is woken behind what a person waits for.
+// What the engine does with places: claims, outcomes, wake-ups. What nobody waits for is woken behind what a person waits for.
 // One answer a place at most; see berth.claim. Each place is named once.
 func (q *Queries) PlaceClaim(ctx context.Context, db DBTX, arg *PlaceClaimParams) ([]*PlaceClaimRow, error) {
 	rows, err := db.Query(ctx, placeClaim,
@@ -116,12 +116,13 @@ func (q *Queries) PlaceDeployment(ctx context.Context, db DBTX, arg *PlaceDeploy
 
 const placeDispatch = `-- name: PlaceDispatch :many
 WITH due AS (
-    SELECT p.id, p.provisioner, v.seen_at < clock_timestamp() - $3::interval AS missing
+    SELECT p.id, p.provisioner, p.retry_at, v.seen_at < clock_timestamp() - $3::interval AS missing
     FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
     WHERE p.retry_at <= now()
       AND (p.fence IS NULL OR p.leased_until <= clock_timestamp() OR ($4::boolean AND NOT berth.lease_live(p.leased_by, p.leased_until, $5::interval)))
       AND (p.desired_phase = 'absent' OR NOT EXISTS (SELECT FROM berth.provisioner_resources s
             WHERE s.id = p.id AND s.provisioner <> p.provisioner AND s.desired_phase = 'absent' AND s.deployment_id IS NOT NULL))
+      AND berth.paused_by(p.paused_at, v.paused_at, p.desired_phase, (SELECT d.desired_state FROM berth.deployments d WHERE d.id = p.deployment_id)) IS NULL
       AND (p.deployment_id IS NULL OR EXISTS (SELECT FROM berth.deployments d WHERE d.id = p.deployment_id FOR NO KEY UPDATE SKIP LOCKED))
     ORDER BY p.retry_at LIMIT $6 FOR NO KEY UPDATE OF p SKIP LOCKED
 )
@@ -129,7 +130,7 @@ UPDATE berth.provisioner_resources p
 SET generation = p.claimed_generation + 1,
     retry_at = clock_timestamp() + greatest($1::interval, least($2::interval, (clock_timestamp() - p.updated_at) / 2))
 FROM due WHERE p.id = due.id AND p.provisioner = due.provisioner
-RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled, due.missing::boolean AS missing
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, berth.background(p.deployment_id, p.observed_generation, p.intent_generation, p.deadline_at)::boolean AS background, due.missing::boolean AS missing, due.retry_at::timestamptz AS due_at
 `
 
 type PlaceDispatchParams struct {
@@ -146,13 +147,14 @@ type PlaceDispatchRow struct {
 	Provisioner  string
 	DeploymentID *uuid.UUID
 	DesiredPhase string
-	Settled      bool
+	Background   bool
 	Missing      bool
+	DueAt        time.Time
 }
 
 // Wakes what is due and held by nobody alive, and whose deployment nobody holds: a run of it would only find that it is. Patience
 // grows with the time since the last outcome, so a backlog is not buried under jobs. Places of provisioners that no live worker has go
-// to the queue that all work. What is not due yet is not read: only now() bounds the scan of the index.
+// to the queue that all work. What a pause holds is left alone. What is not due yet is not read: only now() bounds the scan of the index.
 func (q *Queries) PlaceDispatch(ctx context.Context, db DBTX, arg *PlaceDispatchParams) ([]*PlaceDispatchRow, error) {
 	rows, err := db.Query(ctx, placeDispatch,
 		arg.Grace,
@@ -174,8 +176,9 @@ func (q *Queries) PlaceDispatch(ctx context.Context, db DBTX, arg *PlaceDispatch
 			&i.Provisioner,
 			&i.DeploymentID,
 			&i.DesiredPhase,
-			&i.Settled,
+			&i.Background,
 			&i.Missing,
+			&i.DueAt,
 		); err != nil {
 			return nil, err
 		}
@@ -367,8 +370,9 @@ func (q *Queries) PlaceOrphaned(ctx context.Context, db DBTX, dead []uuid.UUID) 
 
 const placeOverdue = `-- name: PlaceOverdue :many
 WITH late AS MATERIALIZED (
-    SELECT DISTINCT p.deployment_id FROM berth.provisioner_resources p
-    WHERE p.deadline_at <= now() AND p.deadline_at > now() - $2::interval ORDER BY p.deployment_id
+    SELECT DISTINCT p.deployment_id FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
+    WHERE p.deadline_at <= now() AND p.deadline_at > now() - $2::interval AND p.deadline_at <= least(p.paused_at, v.paused_at, now())
+    ORDER BY p.deployment_id
 )
 SELECT d.id FROM late CROSS JOIN LATERAL (
     SELECT x.id FROM berth.deployments x
@@ -383,7 +387,7 @@ type PlaceOverdueParams struct {
 
 // Locks deployments of places whose deadline passed and whose state does not say so yet. What someone holds does not keep the rest
 // from being found. Only places whose deadline passed so lately are read, and their deployments by key and in order, whatever the
-// planner believes: a sort after the locks would lock more than are asked for.
+// planner believes: a sort after the locks would lock more than are asked for. While something is paused its deadline stands still.
 func (q *Queries) PlaceOverdue(ctx context.Context, db DBTX, arg *PlaceOverdueParams) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, placeOverdue, arg.Most, arg.Within)
 	if err != nil {
@@ -629,7 +633,7 @@ func (q *Queries) PlaceUnwoken(ctx context.Context, db DBTX, arg *PlaceUnwokenPa
 }
 
 const placeWaiting = `-- name: PlaceWaiting :many
-SELECT p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled FROM berth.provisioner_resources p
+SELECT p.id, p.provisioner, p.deployment_id, p.desired_phase, berth.background(p.deployment_id, p.observed_generation, p.intent_generation, p.deadline_at)::boolean AS background FROM berth.provisioner_resources p
 WHERE p.id = ANY($1::uuid[]) AND p.claimed_generation < p.generation
 ORDER BY p.id, p.provisioner
 `
@@ -639,7 +643,7 @@ type PlaceWaitingRow struct {
 	Provisioner  string
 	DeploymentID *uuid.UUID
 	DesiredPhase string
-	Settled      bool
+	Background   bool
 }
 
 // Places of these resources that wait to be claimed: for an older one to go, or for somebody to ask again.
@@ -657,7 +661,7 @@ func (q *Queries) PlaceWaiting(ctx context.Context, db DBTX, ids []uuid.UUID) ([
 			&i.Provisioner,
 			&i.DeploymentID,
 			&i.DesiredPhase,
-			&i.Settled,
+			&i.Background,
 		); err != nil {
 			return nil, err
 		}
@@ -678,7 +682,7 @@ WITH l AS (
 UPDATE berth.provisioner_resources p
 SET generation = p.generation + 1, retry_at = least(p.retry_at, clock_timestamp() + $1::interval), updated_at = now()
 FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
-RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, berth.background(p.deployment_id, p.observed_generation, p.intent_generation, p.deadline_at)::boolean AS background
 `
 
 type PlaceWakeParams struct {
@@ -692,7 +696,7 @@ type PlaceWakeRow struct {
 	Provisioner  string
 	DeploymentID *uuid.UUID
 	DesiredPhase string
-	Settled      bool
+	Background   bool
 }
 
 // A generation more, unless one is waiting to be claimed. The dispatcher's patience begins anew. What someone holds is left out;
@@ -711,7 +715,7 @@ func (q *Queries) PlaceWake(ctx context.Context, db DBTX, arg *PlaceWakeParams) 
 			&i.Provisioner,
 			&i.DeploymentID,
 			&i.DesiredPhase,
-			&i.Settled,
+			&i.Background,
 		); err != nil {
 			return nil, err
 		}

@@ -30,10 +30,11 @@ RETURNING id;
 
 -- name: DeploymentSettleRead :many
 -- Everything that the state of a deployment follows from, one row a place. The deployments are locked.
-SELECT d.id, d.desired_state, d.state, p.id AS resource_id, p.provisioner, p.type, p.name, p.desired_phase, p.phase, p.reason, p.message,
+SELECT d.id, d.desired_state, d.state, p.id AS resource_id, p.provisioner, p.type, p.name, p.desired_phase, p.phase,
+    coalesce(berth.paused_by(p.paused_at, v.paused_at, p.desired_phase, d.desired_state), p.reason, '')::text AS reason,
     coalesce(p.observed_generation >= p.intent_generation, false)::boolean AS observed,
     (p.given_up_at IS NOT NULL)::boolean AS given_up,
-    coalesce(p.deadline_at <= clock_timestamp(), false)::boolean AS overdue,
+    coalesce(p.deadline_at <= least(p.paused_at, v.paused_at, clock_timestamp()), false)::boolean AS overdue,
     coalesce(v.seen_at < clock_timestamp() - @missing_for::interval, false)::boolean AS missing
 FROM berth.deployments d
 LEFT JOIN berth.provisioner_resources p ON p.deployment_id = d.id

@@ -121,8 +121,8 @@ RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (v.seen_at < cl
 -- name: PlacePage :many
 -- Whoever has the last id of the page has all of its places there.
 SELECT id, provisioner, deployment_id, type, name, desired_phase, phase, reason, message, args, config, generation, observed_generation,
-    intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at
-FROM berth.provisioner_resources
+    intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at, paused_at
+FROM berth.resource_details
 WHERE id > @after::uuid
   AND (sqlc.narg(deployment_id)::uuid IS NULL OR deployment_id = sqlc.narg(deployment_id)::uuid)
   AND (sqlc.narg(provisioner)::text IS NULL OR provisioner = sqlc.narg(provisioner)::text)
@@ -134,12 +134,52 @@ ORDER BY id FETCH FIRST (@most::int) ROWS WITH TIES;
 -- name: PlaceGet :many
 -- Every place of a resource, the current one first.
 SELECT id, provisioner, deployment_id, type, name, desired_phase, phase, reason, message, args, config, generation, observed_generation,
-    intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at
-FROM berth.provisioner_resources WHERE id = @id
+    intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at, paused_at
+FROM berth.resource_details WHERE id = @id
 ORDER BY desired_phase = 'absent', created_at;
 
 -- name: PlaceList :many
 SELECT id, provisioner, deployment_id, type, name, desired_phase, phase, reason, message, args, config, generation, observed_generation,
-    intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at
-FROM berth.provisioner_resources WHERE deployment_id = ANY(@deployment_ids::uuid[])
+    intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at, paused_at
+FROM berth.resource_details WHERE deployment_id = ANY(@deployment_ids::uuid[])
 ORDER BY deployment_id, type, name, created_at;
+
+-- name: PlacePause :many
+-- The deployments are locked by the caller.
+WITH l AS (
+    SELECT p.id, p.provisioner FROM berth.provisioner_resources p
+    WHERE p.id = ANY(@ids::uuid[]) AND p.deployment_id = ANY(@locked::uuid[]) AND p.paused_at IS NULL
+    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE
+)
+UPDATE berth.provisioner_resources p SET paused_at = clock_timestamp()
+FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
+RETURNING p.id, p.provisioner, p.deployment_id;
+
+-- name: PlaceResume :many
+-- Ends the pause of these resources; see PlaceResumed. The deployments are locked by the caller.
+WITH l AS (
+    SELECT p.id, p.provisioner, least(p.paused_at, v.paused_at) AS stood, coalesce(v.paused_at, clock_timestamp()) AS goes, v.timeout
+    FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
+    WHERE p.id = ANY(@ids::uuid[]) AND p.deployment_id = ANY(@locked::uuid[]) AND p.paused_at IS NOT NULL
+    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p
+)
+UPDATE berth.provisioner_resources p
+SET paused_at = NULL, retry_at = CASE WHEN p.claimed_generation < p.generation THEN least(p.retry_at, clock_timestamp()) ELSE p.retry_at END,
+    deadline_at = CASE WHEN p.deadline_at IS NOT NULL THEN l.goes + least(p.deadline_at - l.stood, l.timeout) END
+FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.claimed_generation < p.generation)::boolean AS waiting;
+
+-- name: PlaceResumed :exec
+-- Has the clock of a provisioner's places go on after a pause since then: what is left of a deadline is what was left, and no more
+-- than a new intent has. What was to be driven is due, in the order in which it was asked for. A place that is paused itself goes
+-- on to stand still, since its own pause began.
+WITH l AS (
+    SELECT p.id, p.provisioner, least(p.paused_at, @since::timestamptz) AS stood, coalesce(p.paused_at, clock_timestamp()) AS goes, v.timeout
+    FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
+    WHERE p.provisioner = @provisioner AND (p.deadline_at IS NOT NULL OR p.claimed_generation < p.generation)
+    ORDER BY p.id, p.provisioner FOR NO KEY UPDATE OF p
+)
+UPDATE berth.provisioner_resources p
+SET retry_at = CASE WHEN p.claimed_generation < p.generation THEN least(p.retry_at, clock_timestamp()) ELSE p.retry_at END,
+    deadline_at = CASE WHEN p.deadline_at IS NOT NULL THEN l.goes + least(p.deadline_at - l.stood, l.timeout) END
+FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner;

@@ -1,6 +1,8 @@
 -- name: ProvisionerList :many
 SELECT p.name, p.type, p.supports, p.is_default, p.timeout, p.seen_at,
-    (p.seen_at < clock_timestamp() - @missing_for::interval)::boolean AS missing
+    (p.seen_at < clock_timestamp() - @missing_for::interval)::boolean AS missing,
+    (p.paused_at IS NOT NULL)::boolean AS paused,
+    EXISTS (SELECT FROM berth.workers w WHERE w.alive_until > clock_timestamp() AND p.name = ANY(w.open_breakers))::boolean AS breaker_open
 FROM berth.provisioners p
 WHERE p.name > @after
 ORDER BY p.name LIMIT @most;
@@ -48,3 +50,13 @@ UPDATE berth.provisioners SET is_default = true WHERE name = @name AND NOT is_de
 -- name: ProvisionerPlaces :many
 SELECT n.name::text AS provisioner, (SELECT count(*) FROM berth.provisioner_resources r WHERE r.provisioner = n.name) AS places
 FROM unnest(@names::text[]) AS n (name) ORDER BY n.name;
+
+-- name: ProvisionerPause :execrows
+UPDATE berth.provisioners SET paused_at = clock_timestamp() WHERE name = @name AND paused_at IS NULL;
+
+-- name: ProvisionerResume :one
+-- Since when it was paused; no row if it was not. See PlaceResumed.
+UPDATE berth.provisioners v SET paused_at = NULL
+FROM (SELECT o.name, o.paused_at FROM berth.provisioners o WHERE o.name = @name AND o.paused_at IS NOT NULL FOR NO KEY UPDATE) o
+WHERE v.name = o.name
+RETURNING o.paused_at::timestamptz AS since;

@@ -1,4 +1,4 @@
--- What the engine does with places: claims, outcomes, wake-ups. What is settled is woken behind what a person waits for.
+-- What the engine does with places: claims, outcomes, wake-ups. What nobody waits for is woken behind what a person waits for.
 
 -- name: PlaceClaim :many
 -- One answer a place at most; see berth.claim. Each place is named once.
@@ -88,7 +88,7 @@ SELECT p.fence::uuid AS fence FROM berth.provisioner_resources p WHERE p.id = AN
 
 -- name: PlaceWaiting :many
 -- Places of these resources that wait to be claimed: for an older one to go, or for somebody to ask again.
-SELECT p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled FROM berth.provisioner_resources p
+SELECT p.id, p.provisioner, p.deployment_id, p.desired_phase, berth.background(p.deployment_id, p.observed_generation, p.intent_generation, p.deadline_at)::boolean AS background FROM berth.provisioner_resources p
 WHERE p.id = ANY(@ids::uuid[]) AND p.claimed_generation < p.generation
 ORDER BY p.id, p.provisioner;
 
@@ -103,7 +103,7 @@ WITH l AS (
 UPDATE berth.provisioner_resources p
 SET generation = p.generation + 1, retry_at = least(p.retry_at, clock_timestamp() + @grace::interval), updated_at = now()
 FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
-RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled;
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, berth.background(p.deployment_id, p.observed_generation, p.intent_generation, p.deadline_at)::boolean AS background;
 
 -- name: PlaceUnwoken :many
 -- What PlaceWake, earlier in the transaction, left out.
@@ -123,14 +123,15 @@ WHERE p.id = l.id AND p.provisioner = l.provisioner;
 -- name: PlaceDispatch :many
 -- Wakes what is due and held by nobody alive, and whose deployment nobody holds: a run of it would only find that it is. Patience
 -- grows with the time since the last outcome, so a backlog is not buried under jobs. Places of provisioners that no live worker has go
--- to the queue that all work. What is not due yet is not read: only now() bounds the scan of the index.
+-- to the queue that all work. What a pause holds is left alone. What is not due yet is not read: only now() bounds the scan of the index.
 WITH due AS (
-    SELECT p.id, p.provisioner, v.seen_at < clock_timestamp() - @missing_for::interval AS missing
+    SELECT p.id, p.provisioner, p.retry_at, v.seen_at < clock_timestamp() - @missing_for::interval AS missing
     FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
     WHERE p.retry_at <= now()
       AND (p.fence IS NULL OR p.leased_until <= clock_timestamp() OR (@take_over::boolean AND NOT berth.lease_live(p.leased_by, p.leased_until, @alive::interval)))
       AND (p.desired_phase = 'absent' OR NOT EXISTS (SELECT FROM berth.provisioner_resources s
             WHERE s.id = p.id AND s.provisioner <> p.provisioner AND s.desired_phase = 'absent' AND s.deployment_id IS NOT NULL))
+      AND berth.paused_by(p.paused_at, v.paused_at, p.desired_phase, (SELECT d.desired_state FROM berth.deployments d WHERE d.id = p.deployment_id)) IS NULL
       AND (p.deployment_id IS NULL OR EXISTS (SELECT FROM berth.deployments d WHERE d.id = p.deployment_id FOR NO KEY UPDATE SKIP LOCKED))
     ORDER BY p.retry_at LIMIT @most FOR NO KEY UPDATE OF p SKIP LOCKED
 )
@@ -138,15 +139,16 @@ UPDATE berth.provisioner_resources p
 SET generation = p.claimed_generation + 1,
     retry_at = clock_timestamp() + greatest(@grace::interval, least(@max_grace::interval, (clock_timestamp() - p.updated_at) / 2))
 FROM due WHERE p.id = due.id AND p.provisioner = due.provisioner
-RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (p.observed_generation >= p.intent_generation AND p.phase = p.desired_phase)::boolean AS settled, due.missing::boolean AS missing;
+RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, berth.background(p.deployment_id, p.observed_generation, p.intent_generation, p.deadline_at)::boolean AS background, due.missing::boolean AS missing, due.retry_at::timestamptz AS due_at;
 
 -- name: PlaceOverdue :many
 -- Locks deployments of places whose deadline passed and whose state does not say so yet. What someone holds does not keep the rest
 -- from being found. Only places whose deadline passed so lately are read, and their deployments by key and in order, whatever the
--- planner believes: a sort after the locks would lock more than are asked for.
+-- planner believes: a sort after the locks would lock more than are asked for. While something is paused its deadline stands still.
 WITH late AS MATERIALIZED (
-    SELECT DISTINCT p.deployment_id FROM berth.provisioner_resources p
-    WHERE p.deadline_at <= now() AND p.deadline_at > now() - @within::interval ORDER BY p.deployment_id
+    SELECT DISTINCT p.deployment_id FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
+    WHERE p.deadline_at <= now() AND p.deadline_at > now() - @within::interval AND p.deadline_at <= least(p.paused_at, v.paused_at, now())
+    ORDER BY p.deployment_id
 )
 SELECT d.id FROM late CROSS JOIN LATERAL (
     SELECT x.id FROM berth.deployments x
