@@ -61,6 +61,7 @@ func NewClient(pool *pgxpool.Pool, c Config) (*river.Client[pgx.Tx], error) {
 		Workers: workers, Queues: queues, FetchOnlyKnownKinds: true,
 		FetchCooldown: defaults.FetchCooldown, FetchPollInterval: defaults.FetchPoll,
 		JobTimeout: defaults.JobTimeout, RescueStuckJobsAfter: defaults.RescueAfter, MaxAttempts: defaults.JobMaxAttempts,
+		CompletedJobRetentionPeriod: defaults.JobsKept, CancelledJobRetentionPeriod: defaults.JobsKept, DiscardedJobRetentionPeriod: defaults.DiscardedKept,
 		SoftStopTimeout: defaults.ShutdownSoft,
 		Middleware:      []rivertype.Middleware{&guard{}},
 		ErrorHandler:    c.Errors,

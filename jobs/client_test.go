@@ -137,3 +137,23 @@ func TestCleaned(t *testing.T) {
 	require.LessOrEqual(t, len(err.Error()), defaults.MaxMessage)
 	require.True(t, strings.HasPrefix(err.Error(), "ab�é"))
 }
+
+// Finished jobs go by their age, each state by its own.
+func TestFinishedJobsArePruned(t *testing.T) {
+	t.Parallel()
+	d := dbtest.New(t)
+	ctx := context.Background()
+	for state, kept := range map[string]time.Duration{"completed": defaults.JobsKept, "cancelled": defaults.JobsKept, "discarded": defaults.DiscardedKept} {
+		for _, past := range []time.Duration{-time.Hour, time.Hour} {
+			_, err := d.Pool.Exec(ctx, `INSERT INTO berth.river_job (kind, args, max_attempts, queue, state, finalized_at, tags)
+				VALUES ('provision_resource', '{}', 25, 'none', $1, now() - $2::interval, CASE WHEN $3 THEN '{old}' ELSE '{young}' END::text[])`, state, kept+past, past > 0)
+			require.NoError(t, err)
+		}
+	}
+	_, err := d.Pool.Exec(ctx, `INSERT INTO berth.river_job (kind, args, max_attempts, queue, created_at, tags)
+		VALUES ('provision_resource', '{}', 25, 'none', now() - interval '10 years', '{young}')`)
+	require.NoError(t, err)
+	work(t, d, func(context.Context, uuid.UUID, string) error { return nil })
+	eventually(t, d, 0, `SELECT count(*) FROM berth.river_job WHERE tags = '{old}'`)
+	eventually(t, d, 4, `SELECT count(*) FROM berth.river_job WHERE tags = '{young}'`)
+}

@@ -12,7 +12,7 @@ import (
 	"berth/internal/defaults"
 )
 
-// Kinds of events. Consumers read them in the order of their ids; the same one may be told twice.
+// Kinds of events. Consumers read them in the order of their ids, within defaults.EventsKept; the same one may be told twice.
 const (
 	DeploymentCreated  = "DeploymentCreated" // by a person or a service, as the next seven
 	StartAsked         = "StartAsked"
@@ -82,7 +82,7 @@ func (c *Client) WasDeleted(ctx context.Context, tx dbsqlc.DBTX, deployment uuid
 }
 
 // Events lists what happened to a deployment, oldest first, a page at a time: so many, or defaults.Page if zero, after the id of an
-// event. It answers for deleted ones too.
+// event, as far as they are kept. It answers for deleted ones too.
 func (c *Client) Events(ctx context.Context, tx dbsqlc.DBTX, deployment uuid.UUID, after int64, limit int) ([]Happening, error) {
 	if err := checkLimit(limit); err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ type Engine struct {
 	waiting   chan struct{} // runs that ask again for a place that someone holds
 	parked    sync.WaitGroup
 	loops     sync.WaitGroup
-	looping   context.Context //nolint:containedctx // of the dispatcher and the watchers
+	looping   context.Context //nolint:containedctx // of the dispatcher, the pruner and the watchers
 	stop      context.CancelFunc
 	serving   context.Context //nolint:containedctx // of claims and commits, which outlive the loops
 	serve     context.CancelFunc
@@ -54,7 +54,7 @@ type Engine struct {
 
 	overdueAll atomic.Int64 // when all deadlines that passed were last looked at, in nanoseconds
 
-	callTimeout, dispatchEvery time.Duration
+	callTimeout, dispatchEvery, pruneEvery time.Duration
 }
 
 var _ jobs.Driver = (*Engine)(nil)
@@ -64,6 +64,7 @@ func New(c Config) *Engine {
 	e := &Engine{
 		pool: c.Pool, lifecycle: c.Lifecycle, backends: map[string]*backend{}, log: c.Logger, q: dbsqlc.New(),
 		waiting: make(chan struct{}, defaults.HeldAtOnce), callTimeout: defaults.CallTimeout, dispatchEvery: defaults.Dispatch,
+		pruneEvery: defaults.Prune,
 	}
 	now := c.Now
 	if now == nil {
@@ -83,8 +84,8 @@ func New(c Config) *Engine {
 // ID is how this process is known to the others at the moment. It changes when the process was taken for dead.
 func (e *Engine) ID() uuid.UUID { return e.life.current() }
 
-// Start registers the process, brings the backends' configuration into force, and starts the heartbeat, the dispatcher and the
-// watchers. Call Stop afterwards, whatever it returned.
+// Start registers the process, brings the backends' configuration into force, and starts the heartbeat, the dispatcher, the pruner
+// and the watchers. Call Stop afterwards, whatever it returned.
 func (e *Engine) Start(ctx context.Context) error {
 	e.looping, e.stop = context.WithCancel(context.WithoutCancel(ctx))
 	e.serving, e.serve = context.WithCancel(context.WithoutCancel(ctx))
@@ -100,6 +101,7 @@ func (e *Engine) Start(ctx context.Context) error {
 		}
 	}
 	e.loops.Go(func() { e.dispatcher(e.looping) })
+	e.loops.Go(func() { e.pruner(e.looping) })
 	for _, b := range e.backends {
 		e.loops.Go(func() { e.wakeChanged(e.looping, b) })
 		if w, ok := b.Provisioner.(provisioner.Watcher); ok {

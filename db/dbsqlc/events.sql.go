@@ -8,6 +8,7 @@ package dbsqlc
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -103,4 +104,35 @@ func (q *Queries) EventList(ctx context.Context, db DBTX, arg *EventListParams) 
 		return nil, err
 	}
 	return items, nil
+}
+
+const eventPrune = `-- name: EventPrune :one
+WITH l AS (
+    SELECT e.id FROM berth.events e
+    WHERE e.kind <> 'DeploymentDeleted' AND e.at >= $1::timestamptz AND e.at < now() - $2::interval
+    ORDER BY e.at LIMIT $3 FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM berth.events e USING l WHERE e.id = l.id RETURNING e.at
+)
+SELECT count(*) AS n, coalesce(max(g.at), $1::timestamptz)::timestamptz AS last FROM gone g
+`
+
+type EventPruneParams struct {
+	After time.Time
+	Kept  time.Duration
+	Most  int32
+}
+
+type EventPruneRow struct {
+	N    int64
+	Last time.Time
+}
+
+// The oldest first, so many at most, none before a time: from there a run goes on, and does not pass over what it deleted. What someone
+// holds is left for another time. DeploymentDeleted stays: it refuses the id for ever.
+func (q *Queries) EventPrune(ctx context.Context, db DBTX, arg *EventPruneParams) (*EventPruneRow, error) {
+	row := db.QueryRow(ctx, eventPrune, arg.After, arg.Kept, arg.Most)
+	var i EventPruneRow
+	err := row.Scan(&i.N, &i.Last)
+	return &i, err
 }

@@ -14,3 +14,15 @@ ORDER BY 1;
 
 -- name: EventList :many
 SELECT * FROM berth.events WHERE deployment_id = @deployment_id AND id > @after ORDER BY id LIMIT @most;
+
+-- name: EventPrune :one
+-- The oldest first, so many at most, none before a time: from there a run goes on, and does not pass over what it deleted. What someone
+-- holds is left for another time. DeploymentDeleted stays: it refuses the id for ever.
+WITH l AS (
+    SELECT e.id FROM berth.events e
+    WHERE e.kind <> 'DeploymentDeleted' AND e.at >= @after::timestamptz AND e.at < now() - @kept::interval
+    ORDER BY e.at LIMIT @most FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM berth.events e USING l WHERE e.id = l.id RETURNING e.at
+)
+SELECT count(*) AS n, coalesce(max(g.at), @after::timestamptz)::timestamptz AS last FROM gone g;

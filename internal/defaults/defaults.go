@@ -75,6 +75,16 @@ const (
 	PriorityBackground = 2                      // of every other wake-up
 )
 
+// Retention.
+const (
+	EventsKept    = 90 * 24 * time.Hour  // events of deployments; DeploymentDeleted is kept for ever
+	DeletedKept   = 365 * 24 * time.Hour // the proof that a resource was ours and is gone
+	JobsKept      = 24 * time.Hour       // finished jobs
+	DiscardedKept = 7 * 24 * time.Hour   // jobs that failed too often
+	Prune         = time.Minute          // how often each process looks for what is older
+	PruneBatch    = 1000                 // rows deleted in one transaction at most
+)
+
 // Static pools.
 const (
 	PingTimeout  = 3 * time.Second       // of GET <host>/v1/ping

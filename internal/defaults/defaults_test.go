@@ -69,6 +69,10 @@ func value(t *testing.T, e ast.Expr) string {
 	case *ast.SelectorExpr:
 		return "1 " + units[e.Sel.Name]
 	case *ast.BinaryExpr:
+		if days, ok := e.X.(*ast.BinaryExpr); ok {
+			require.Equal(t, "24", days.Y.(*ast.BasicLit).Value)
+			return days.X.(*ast.BasicLit).Value + " days"
+		}
 		if s, ok := e.Y.(*ast.SelectorExpr); ok && e.Op == token.MUL {
 			return e.X.(*ast.BasicLit).Value + " " + units[s.Sel.Name]
 		}
