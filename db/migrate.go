@@ -56,7 +56,7 @@ func (e *NotEmptyError) Error() string {
 
 // Migrate brings the schema to the state that this program knows: River's tables, then ours. It may be repeated and run by
 // several processes at once; they take turns. A schema that is newer already is left alone and is a *SchemaError. It uses a few
-// connections of its own, configured as the pool's but free to wait for locks. A pooler in between has to be in session mode.
+// connections of its own, configured as the pool's but free to wait for locks. A pooler in between is a *PoolerError.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	return locked(ctx, pool, func(m *migrator) error {
 		if m.versions.newer() {
@@ -128,7 +128,7 @@ func locked(ctx context.Context, pool *pgxpool.Pool, f func(*migrator) error) (e
 		return fmt.Errorf("open the database: %w", err)
 	}
 	defer own.Close()
-	if err := check(ctx, own); err != nil {
+	if err := check(ctx, own, unhurried); err != nil {
 		return err
 	}
 	// A session of its own holds the lock, so that it ends with the process, however that ends.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -30,6 +31,7 @@ type PoolOptions struct {
 	MaxConns int32           // at most so many connections; 0 leaves it to the URL's pool_max_conns, else to pgx
 	Worker   bool            // sessions wait for a lock only briefly, are ended when they stop inside a transaction, and are read committed
 	Queue    bool            // for River's own statements: planned anew each time
+	Brief    bool            // for a few statements: none is prepared, so a pooler in transaction mode may stand in between
 	Name     string          // shown as application_name; empty is "berth"
 	Dial     pgconn.DialFunc // makes the connections, and looks names up; nil for the network
 }
@@ -47,20 +49,10 @@ func Open(ctx context.Context, url string, o PoolOptions) (*pgxpool.Pool, error)
 	}
 	params := config.ConnConfig.RuntimeParams
 	params["application_name"] = cmp.Or(o.Name, params["application_name"], "berth")
-	if o.Worker {
-		params["lock_timeout"] = milliseconds(defaults.LockTimeout)
-		params["idle_in_transaction_session_timeout"] = milliseconds(defaults.IdleInTransaction)
-		params["default_transaction_isolation"] = "read committed" // what decides is read after the lock, and not before
-		// A statement is planned once a session: planning one anew each time takes as long as running it. A plan that was made
-		// when a table was empty would read all of it later, so the planner has no choice but the keys.
-		params["plan_cache_mode"] = "force_generic_plan"
-		for _, p := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
-			params[p] = "off"
-		}
-	}
-	if o.Queue {
-		// The queue is empty one minute and full the next. With the plan of the one a fetch from the other takes a second.
-		params["plan_cache_mode"] = "force_custom_plan"
+	settings := o.settings()
+	maps.Copy(params, settings)
+	if o.Brief && config.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	if o.Dial != nil {
 		config.ConnConfig.DialFunc = o.Dial
@@ -78,20 +70,51 @@ func Open(ctx context.Context, url string, o PoolOptions) (*pgxpool.Pool, error)
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
-	if err := check(ctx, pool); err != nil {
+	if err := check(ctx, pool, settings); err != nil {
 		pool.Close()
 		return nil, err
 	}
 	return pool, nil
 }
 
-// check connects once and looks at the server's version.
-func check(ctx context.Context, pool *pgxpool.Pool) error {
+// settings are those of each session, as the server shows them.
+func (o PoolOptions) settings() map[string]string {
+	settings := map[string]string{}
+	if o.Worker {
+		settings["lock_timeout"] = milliseconds(defaults.LockTimeout)
+		settings["idle_in_transaction_session_timeout"] = milliseconds(defaults.IdleInTransaction)
+		settings["default_transaction_isolation"] = "read committed" // what decides is read after the lock, and not before
+		// A statement is planned once a session: planning one anew each time takes as long as running it. A plan that was made
+		// when a table was empty would read all of it later, so the planner has no choice but the keys.
+		settings["plan_cache_mode"] = "force_generic_plan"
+		for _, s := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
+			settings[s] = "off"
+		}
+	}
+	if o.Queue {
+		// The queue is empty one minute and full the next. With the plan of the one a fetch from the other takes a second.
+		settings["plan_cache_mode"] = "force_custom_plan"
+	}
+	return settings
+}
+
+// check connects once and looks at the server's version, and at whether a session has its settings.
+func check(ctx context.Context, pool *pgxpool.Pool, settings map[string]string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, defaults.ConnectTimeout, fmt.Errorf("no answer within %v", defaults.ConnectTimeout))
 	defer cancel()
 	var version int
 	err := pool.QueryRow(ctx, "SELECT current_setting('server_version_num')::int", pgx.QueryExecModeSimpleProtocol).Scan(&version)
+	if err != nil {
+		if pooler := refusesSettings(ctx, pool, settings, err); pooler != nil {
+			return pooler
+		}
+	} else if version >= minVersion {
+		err = requireSettings(ctx, pool, settings)
+	}
+	var pooler *PoolerError
 	switch {
+	case errors.As(err, &pooler):
+		return pooler
 	case err != nil && context.Cause(ctx) != nil:
 		return &ConnectError{at: at(pool), err: context.Cause(ctx)}
 	case err != nil:
@@ -170,13 +193,15 @@ func at(pool *pgxpool.Pool) string {
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// patient is a pool's configuration for work that may wait for locks and take its time, whatever the server's defaults are.
+// unhurried are the settings of work that may wait for locks and take its time, whatever the server's defaults are. It waits for the
+// longest time that there is: unlike 0 that is nobody's default, so it shows whether a session has its settings.
+var unhurried = map[string]string{"lock_timeout": "2147483647", "statement_timeout": "0", "idle_in_transaction_session_timeout": "0"}
+
+// patient is a pool's configuration for such work.
 func patient(pool *pgxpool.Pool, maxConns int32) *pgxpool.Config {
 	c := pool.Config()
 	c.MaxConns, c.MinConns, c.MinIdleConns = maxConns, 0, 0
-	for _, p := range []string{"lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"} {
-		c.ConnConfig.RuntimeParams[p] = "0"
-	}
+	maps.Copy(c.ConnConfig.RuntimeParams, unhurried)
 	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // nothing is prepared: the tables change under it
 	return c
 }

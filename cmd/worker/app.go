@@ -48,7 +48,7 @@ func (a *app) open(ctx context.Context) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return db.Open(ctx, url, db.PoolOptions{})
+	return db.Open(ctx, url, db.PoolOptions{Brief: true})
 }
 
 // admin is a database and the calls of an admin on it.
