@@ -58,7 +58,21 @@ func fill(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	latest, err := db.Status(t.Context(), pool)
 	require.NoError(t, err)
-	for v := int64(1); v <= latest.Schema.Latest; v++ {
+	fillTo(t, pool, latest.Schema.Latest)
+	_, err = pool.Exec(t.Context(), `INSERT INTO berth.river_job (kind, args, max_attempts) VALUES ('provision_resource', '{}', 25)`)
+	require.NoError(t, err)
+	for _, table := range column(t, pool, `SELECT relname::text FROM pg_class
+		WHERE relnamespace = 'berth'::regnamespace AND relkind = 'r' AND relname NOT LIKE 'river\_%' ORDER BY relname`) {
+		var n int
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM berth."+table).Scan(&n))
+		require.Positive(t, n, "no test migrates rows of %s: put some into testdata/filled, in the file of the migration that makes it", table)
+	}
+}
+
+// fillTo is fill up to a version, and no further.
+func fillTo(t *testing.T, pool *pgxpool.Pool, version int64) {
+	t.Helper()
+	for v := int64(1); v <= version; v++ {
 		require.NoError(t, db.MigrateTo(t.Context(), pool, v))
 		rows, err := os.ReadFile(fmt.Sprintf("testdata/filled/%05d.sql", v))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -67,14 +81,6 @@ func fill(t *testing.T, pool *pgxpool.Pool) {
 		require.NoError(t, err)
 		_, err = pool.Exec(t.Context(), string(rows))
 		require.NoError(t, err, "rows of version %d", v)
-	}
-	_, err = pool.Exec(t.Context(), `INSERT INTO berth.river_job (kind, args, max_attempts) VALUES ('provision_resource', '{}', 25)`)
-	require.NoError(t, err)
-	for _, table := range column(t, pool, `SELECT relname::text FROM pg_class
-		WHERE relnamespace = 'berth'::regnamespace AND relkind = 'r' AND relname NOT LIKE 'river\_%' ORDER BY relname`) {
-		var n int
-		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM berth."+table).Scan(&n))
-		require.Positive(t, n, "no test migrates rows of %s: put some into testdata/filled, in the file of the migration that makes it", table)
 	}
 }
 

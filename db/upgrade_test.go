@@ -1,0 +1,350 @@
+package db_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"berth/db"
+	"berth/db/dbstatic"
+	"berth/db/dbtest"
+	"berth/internal/defaults"
+	"berth/internal/stub"
+	"berth/jobs"
+	"berth/lifecycle"
+	"berth/provisioner"
+	"berth/provisioner/static"
+	"berth/reconcile"
+)
+
+// kept is the first version whose statements have to be kept once another one follows it. Those before it were kept as far as a
+// program with them was ever on main.
+const kept = 7
+
+// statements are what the programs of a version send, by version and name. They are kept by tools/statements.sh.
+func statements(t *testing.T) map[int64]map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/statements/*.sql")
+	require.NoError(t, err)
+	all := map[int64]map[string]string{}
+	for _, f := range files {
+		version, err := strconv.ParseInt(strings.TrimSuffix(filepath.Base(f), ".sql"), 10, 64)
+		require.NoError(t, err)
+		text, err := os.ReadFile(f)
+		require.NoError(t, err)
+		all[version] = map[string]string{}
+		for _, s := range strings.Split("\n"+string(text), "\n-- name: ")[1:] {
+			name, _, _ := strings.Cut(s, "\n")
+			name, _, _ = strings.Cut(name, " ")
+			all[version][name] = "-- name: " + s
+		}
+		require.Greater(t, len(all[version]), 50, f)
+	}
+	return all
+}
+
+// The program of a version is still at work when the next migration comes, so what it sends is kept before that lands.
+func TestStatementsAreKept(t *testing.T) {
+	t.Parallel()
+	all := statements(t)
+	require.Contains(t, all, int64(4))
+	files, err := filepath.Glob("migrations/*.sql")
+	require.NoError(t, err)
+	for _, f := range files[:len(files)-1] {
+		v, err := strconv.ParseInt(filepath.Base(f)[:5], 10, 64)
+		require.NoError(t, err)
+		if v >= kept {
+			require.Contains(t, all, v, "keep what programs of version %d send: tools/statements.sh main >db/testdata/statements/%05d.sql", v, v)
+		}
+	}
+}
+
+// answer is what a statement takes and gives.
+type answer struct {
+	Takes []uint32
+	Gives []string
+}
+
+func describe(t *testing.T, pool *pgxpool.Pool, sent map[string]string) map[string]answer {
+	t.Helper()
+	conn, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	out := map[string]answer{}
+	for name, sql := range sent {
+		s, err := conn.Conn().Prepare(t.Context(), "", sql)
+		require.NoError(t, err, name)
+		a := answer{Takes: s.ParamOIDs}
+		for _, f := range s.Fields {
+			a.Gives = append(a.Gives, fmt.Sprintf("%s %d", f.Name, f.DataTypeOID))
+		}
+		out[name] = a
+	}
+	return out
+}
+
+// old is a worker, and an admin, of an older version. It sends what they sent, prepared before the migration.
+type old struct {
+	conn   *pgxpool.Conn
+	sent   map[string]string
+	worker uuid.UUID
+	rounds atomic.Int64
+}
+
+const oldPlace = "old" // a provisioner that nobody else works
+
+// ask sends a statement and returns how many rows it gave or changed.
+func (o *old) ask(ctx context.Context, name string, args ...any) (int64, error) {
+	sql, ok := o.sent[name]
+	if !ok {
+		return 0, fmt.Errorf("no statement %s is kept", name)
+	}
+	tag, err := o.conn.Exec(ctx, sql, args...)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	return tag.RowsAffected(), nil
+}
+
+type sending struct {
+	name string
+	rows int64 // at least
+	args []any
+}
+
+// round is the life of one deployment: created, driven, deleted, and gone.
+func (o *old) round(ctx context.Context) error {
+	ids := func(id uuid.UUID) []uuid.UUID { return []uuid.UUID{id} }
+	one := func(s string) []string { return []string{s} }
+	yes, no := []bool{true}, []bool{false}
+	d, r, first, second := uuid.New(), uuid.New(), uuid.New(), uuid.New()
+	hour := time.Hour
+	project := uuid.MustParse("00000000-0000-0000-0000-000000000002")
+	empty := one(`{}`)
+	insert := []any{hour, ids(r), one(oldPlace), ids(d), one("runtime"), one(""), one("ready"), one(`{"slots": 1}`)}
+	if strings.Contains(o.sent["PlaceInsert"], "n.timeout") {
+		insert = []any{hour, ids(r), one(oldPlace), []time.Duration{hour}, ids(d), one("runtime"), one(""), one("ready"), one(`{"slots": 1}`)}
+	}
+	claim := func(fence uuid.UUID) sending {
+		return sending{"PlaceClaim", 1, []any{ids(r), one(oldPlace), ids(fence), o.worker, time.Minute, time.Minute, false, hour}}
+	}
+	take := func(fence uuid.UUID, slots int) sending {
+		return sending{"Static_group_1", 1, []any{oldPlace, false, ids(r), ids(fence), []int{slots}, one("")}}
+	}
+	for _, tx := range [][]sending{
+		{{"ProvisionerAnnounce", 1, []any{one(oldPlace), one("static"), one("runtime"), []time.Duration{hour}}}},
+		{{"Static_store_1", 1, []any{oldPlace, `[{"host": "h", "url": "http://h", "audience": "h", "data_dir": "/d", "slots": 4}]`, false}}},
+		{{"WorkerBeat", 1, []any{o.worker, "old", one(oldPlace), time.Minute}}},
+		{ // an admin of that version
+			{"ProjectSettings", 1, []any{ids(project)}},
+			{"DeploymentInsert", 1, []any{ids(d), ids(project), one("dev")}},
+			{"EventDeleted", 0, []any{ids(d)}},
+			{"PlaceInsert", 1, insert},
+			{"EventInsert", 1, []any{"old", ids(d), ids(uuid.Nil), one("DeploymentCreated"), empty}},
+		},
+		{claim(first)},
+		{take(first, 1)},
+		{
+			{"DeploymentLock", 1, []any{ids(d)}},
+			{"PlaceStore", 1, []any{hour, ids(r), one(oldPlace), ids(first), one("ready"), one(""), one(""), empty, one(`{"host": "h"}`), yes, no, no, no, no, no, []time.Duration{-1}, ids(d)}},
+			{"DeploymentSettleRead", 1, []any{hour, ids(d)}},
+			{"DeploymentSettleWrite", 1, []any{ids(d), one("running")}},
+			{"EventInsert", 1, []any{"old", ids(d), ids(r), one("StateChanged"), one(`{"old": "pending", "new": "running"}`)}},
+		},
+		{{"DeploymentGet", 1, []any{d}}, {"PlaceList", 1, []any{ids(d)}}, {"EventList", 2, []any{d}}},
+		{
+			{"DeploymentLockDelete", 1, []any{ids(d)}},
+			{"DeploymentWant", 1, []any{"deleted", ids(d)}},
+			{"PlaceWishAbsent", 1, []any{hour, ids(d), nil, nil}},
+		},
+		{claim(second)},
+		{take(second, 0)},
+		{
+			{"DeploymentLockDelete", 1, []any{ids(d)}},
+			{"PlaceDrop", 1, []any{ids(r), one(oldPlace), ids(second), ids(d)}},
+			{"DeploymentDelete", 1, []any{ids(d)}},
+			{"EventInsert", 1, []any{"old", ids(d), ids(uuid.Nil), one("DeploymentDeleted"), empty}},
+		},
+		{{"EventDeleted", 1, []any{ids(d)}}},
+		{{"PlaceDispatch", 0, []any{time.Duration(0), time.Duration(0), hour, false, hour, 10}}}, // it makes no job, so what is due stays so
+		{{"WorkerPrune", 0, []any{hour}}, {"WorkerDead", 0, []any{hour}}, {"Static_store_3", 1, []any{oldPlace, false}}},
+	} {
+		err := pgx.BeginFunc(ctx, o.conn, func(pgx.Tx) error {
+			for _, s := range tx {
+				n, err := o.ask(ctx, s.name, s.args...)
+				if err != nil {
+					return err
+				}
+				if n < s.rows {
+					return fmt.Errorf("%s: %d rows, and at least %d were to come", s.name, n, s.rows)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	o.rounds.Add(1)
+	return nil
+}
+
+// work makes rounds until ctx ends. While the schema is being changed it may find something locked, as workers always may.
+func (o *old) work(ctx context.Context, migrating *atomic.Bool) error {
+	for ctx.Err() == nil {
+		during := migrating.Load()
+		err := o.round(context.WithoutCancel(ctx))
+		var pg *pgconn.PgError
+		if err != nil && (during || migrating.Load()) && errors.As(err, &pg) && (pg.Code == "55P03" || pg.Code == "40P01" || pg.Code == "40001") {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Every version that programs knew is brought to the newest with rows in it, while a worker of it is at work. It goes on, its
+// statements mean what they meant, and a worker of now drives what it finds and what is new.
+func TestUpgradeBesideAnOldWorker(t *testing.T) {
+	t.Parallel()
+	newest := shape(t, dbtest.New(t).Pool)
+	for version, sent := range statements(t) {
+		t.Run(fmt.Sprintf("%05d", version), func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			d := dbtest.NewEmpty(t)
+			fillTo(t, d.Pool, version)
+			rows := counts(t, d.Pool)
+			meant := describe(t, d.Pool, sent)
+			_, err := d.Pool.Exec(ctx, `INSERT INTO berth.provisioners (name, type, supports, timeout) VALUES ($1, 'static', '{runtime}', '1 hour')`, oldPlace)
+			require.NoError(t, err)
+
+			conn, err := d.Open(t, db.PoolOptions{MaxConns: 1, Worker: true}).Acquire(ctx)
+			require.NoError(t, err)
+			o := &old{conn: conn, sent: sent, worker: uuid.New()}
+			var migrating atomic.Bool
+			working, stop := context.WithCancel(ctx)
+			ended := make(chan error, 1)
+			go func() { ended <- o.work(working, &migrating) }()
+			t.Cleanup(func() { stop(); conn.Release() })
+			goesOn := func(what string) {
+				t.Helper()
+				for until := o.rounds.Load() + 3; o.rounds.Load() < until; {
+					select {
+					case err := <-ended:
+						require.NoError(t, err, what)
+					case <-time.After(time.Millisecond):
+					}
+				}
+			}
+			goesOn("before the migration")
+			migrating.Store(true)
+			require.NoError(t, db.Migrate(ctx, d.Pool))
+			migrating.Store(false)
+			goesOn("after it")
+			require.Empty(t, cmp.Diff(newest, shape(t, d.Pool)))
+			require.Empty(t, cmp.Diff(meant, describe(t, d.Pool, sent)), "what it sends means what it meant")
+			for table, n := range rows {
+				require.GreaterOrEqual(t, counts(t, d.Pool)[table], n, "rows of %s outlive the migration", table)
+			}
+			driven(t, d)
+			goesOn("beside a worker of now")
+			stop()
+			require.NoError(t, <-ended)
+		})
+	}
+}
+
+// counts is how many rows there are of what the fixtures put in and no old worker touches.
+func counts(t *testing.T, pool *pgxpool.Pool) map[string]int {
+	t.Helper()
+	out := map[string]int{}
+	for table, which := range map[string]string{
+		"deployments": "id::text LIKE '00000000-%'", "provisioner_resources": "id::text LIKE '00000000-%'", "deleted_resources": "id::text LIKE '00000000-%'",
+		"events": "deployment_id::text LIKE '00000000-%'", "organizations": "true", "projects": "true", "static_slots": "resource_id::text LIKE '00000000-%'",
+	} {
+		var n int
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM berth."+table+" WHERE "+which).Scan(&n))
+		require.Positive(t, n, table)
+		out[table] = n
+	}
+	return out
+}
+
+// driven has a worker of now do what the fixtures leave to be done, and something new, and then let go of all of it.
+func driven(t *testing.T, d *dbtest.DB) {
+	t.Helper()
+	ctx := context.Background()
+	log := slog.New(slog.DiscardHandler)
+	admin, err := lifecycle.NewClient("new", log)
+	require.NoError(t, err)
+	runtime, err := stub.Start(ctx, 0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, runtime.Close()) }()
+	pool := d.Open(t, db.PoolOptions{MaxConns: defaults.EnginePool, Worker: true})
+	spec := provisioner.Encode(map[string]any{"runtimes": []any{map[string]any{"host": runtime.URL(), "slots": 8}}})
+	backends := map[string]provisioner.Provisioner{}
+	var set []lifecycle.Configured
+	for _, name := range []string{"static-a", "static-b"} {
+		p, err := static.Factory(dbstatic.New(pool))(name, spec, provisioner.Options{})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, p.(*static.Static).Close()) }()
+		backends[name] = p
+		set = append(set, lifecycle.Configured{Name: name, Type: static.Type, Info: p.Info()})
+	}
+	tx := func(f func(pgx.Tx) error) { t.Helper(); require.NoError(t, pgx.BeginFunc(ctx, d.Pool, f)) }
+	tx(func(tx pgx.Tx) error { return admin.AnnounceProvisioners(ctx, tx, set, "static-a") })
+	// Who held it is gone, and what is not as wished is due.
+	_, err = d.Pool.Exec(ctx, `UPDATE berth.provisioner_resources SET retry_at = now(), leased_until = CASE WHEN leased_until IS NOT NULL THEN now() END
+		WHERE id::text LIKE '00000000-%' AND phase <> desired_phase`)
+	require.NoError(t, err)
+
+	e := reconcile.New(reconcile.Config{Pool: pool, Lifecycle: admin, Provisioners: backends, Logger: log, Version: "new"})
+	queue, err := jobs.NewClient(d.Open(t, db.PoolOptions{MaxConns: defaults.QueuePool, Queue: true}), jobs.Config{Provisioners: []string{"static-a", "static-b"}, Driver: e, Logger: log})
+	require.NoError(t, err)
+	defer func() {
+		stopping, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		require.NoError(t, queue.StopAndCancel(stopping))
+		require.NoError(t, e.Stop(stopping))
+	}()
+	require.NoError(t, e.Start(ctx))
+	require.NoError(t, queue.Start(ctx))
+	fresh := uuid.New()
+	project := uuid.MustParse("00000000-0000-0000-0000-000000000002")
+	tx(func(tx pgx.Tx) error {
+		return admin.Create(ctx, tx, lifecycle.NewDeployment{ID: fresh, ProjectID: project})
+	})
+	none := func(query string, args ...any) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			var n int
+			require.NoError(t, d.Pool.QueryRow(ctx, query, args...).Scan(&n))
+			return n == 0
+		}, time.Minute, 10*time.Millisecond, query)
+	}
+	const ours = ` WHERE (id::text LIKE '00000000-%' OR id = $1)`
+	none(`SELECT count(*) FROM berth.deployments`+ours+` AND state <> 'running'`, fresh)
+	none(`SELECT count(*) FROM berth.provisioner_resources WHERE id::text LIKE '00000000-%' AND desired_phase = 'absent'`)
+	tx(func(tx pgx.Tx) error {
+		return admin.Delete(ctx, tx, fresh, uuid.MustParse("00000000-0000-0000-0000-000000000003"), uuid.MustParse("00000000-0000-0000-0000-000000000004"))
+	})
+	none(`SELECT count(*) FROM berth.deployments`+ours, fresh)
+}
