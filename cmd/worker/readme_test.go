@@ -30,8 +30,8 @@ func blocks(t *testing.T, page, language string) (out []string) {
 	return out
 }
 
-// What the README says can be followed: its configuration is accepted, its commands are commands, and its code is code that is
-// compiled and tested.
+// What the README says can be followed: its configuration is accepted, its commands are commands, and its code, and that of the page
+// for those who write provisioners, is code that is compiled and tested.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	const page = "../../README.md"
@@ -64,8 +64,10 @@ func TestReadme(t *testing.T) {
 		require.NoError(t, err)
 		examples += unindented(string(raw))
 	}
-	for _, text := range blocks(t, page, "go") {
-		require.Contains(t, examples, unindented(text))
+	for _, page := range []string{page, "../../docs/provisioners.md"} {
+		for _, text := range blocks(t, page, "go") {
+			require.Contains(t, examples, unindented(text), page)
+		}
 	}
 }
 
@@ -117,54 +119,6 @@ func configurationTable(t *testing.T) string {
 		}
 	}
 	return b.String() + "\n"
-}
-
-var linkForm = regexp.MustCompile(`\]\(([^)#:]+)\)`)
-
-// What a page links to is there.
-func TestPagesLinkToWhatIsThere(t *testing.T) {
-	t.Parallel()
-	pages, err := filepath.Glob("../../docs/*.md")
-	require.NoError(t, err)
-	links := 0
-	for _, page := range append(pages, "../../README.md", "../../CONTRIBUTING.md", "../../CHANGELOG.md") {
-		raw, err := os.ReadFile(page)
-		require.NoError(t, err)
-		for _, m := range linkForm.FindAllStringSubmatch(blockForm.ReplaceAllString(string(raw), ""), -1) {
-			links++
-			_, err := os.Stat(filepath.Join(filepath.Dir(page), m[1]))
-			require.NoError(t, err, "linked by %s", page)
-		}
-	}
-	require.Positive(t, links)
-}
-
-var testForm = regexp.MustCompile("`(Test\\w+)`")
-
-// What a page says is tested has a test of that name.
-func TestPagesNameTestsThatThereAre(t *testing.T) {
-	t.Parallel()
-	code := ""
-	require.NoError(t, filepath.WalkDir("../..", func(path string, _ os.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		raw, err := os.ReadFile(path)
-		code += string(raw)
-		return err
-	}))
-	pages, err := filepath.Glob("../../docs/*.md")
-	require.NoError(t, err)
-	named := 0
-	for _, page := range pages {
-		raw, err := os.ReadFile(page)
-		require.NoError(t, err)
-		for _, m := range testForm.FindAllStringSubmatch(string(raw), -1) {
-			named++
-			require.Contains(t, code, "\nfunc "+m[1]+"(t *testing.T)", "named by %s", page)
-		}
-	}
-	require.Positive(t, named)
 }
 
 func unindented(text string) string {
