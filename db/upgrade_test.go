@@ -290,6 +290,31 @@ func TestUpgradeBesideAnOldWorker(t *testing.T) {
 	}
 }
 
+// Every version, also those that no program was made for, is brought to the newest with rows in it, and a worker goes on from there.
+func TestUpgradeFromEachVersion(t *testing.T) {
+	t.Parallel()
+	newest := shape(t, dbtest.New(t).Pool)
+	known, err := db.Status(t.Context(), dbtest.NewEmpty(t).Pool)
+	require.NoError(t, err)
+	for version := int64(1); version < known.Schema.Latest; version++ {
+		t.Run(fmt.Sprintf("%05d", version), func(t *testing.T) {
+			t.Parallel()
+			d := dbtest.NewEmpty(t)
+			fillTo(t, d.Pool, version)
+			rows := counts(t, d.Pool)
+			require.Positive(t, rows["deployments"])
+			require.NoError(t, db.Migrate(t.Context(), d.Pool))
+			require.Empty(t, cmp.Diff(newest, shape(t, d.Pool)))
+			require.NoError(t, db.RequireCurrent(t.Context(), d.Pool))
+			now := counts(t, d.Pool)
+			for table, n := range rows {
+				require.Equal(t, n, now[table], "rows of %s outlive the migration", table)
+			}
+			driven(t, d)
+		})
+	}
+}
+
 // counts is how many rows there are of what the fixtures put in and no old worker touches.
 func counts(t *testing.T, pool *pgxpool.Pool) map[string]int {
 	t.Helper()
@@ -298,9 +323,11 @@ func counts(t *testing.T, pool *pgxpool.Pool) map[string]int {
 		"deployments": "id::text LIKE '00000000-%'", "provisioner_resources": "id::text LIKE '00000000-%'", "deleted_resources": "id::text LIKE '00000000-%'",
 		"events": "deployment_id::text LIKE '00000000-%'", "organizations": "true", "projects": "true", "static_slots": "resource_id::text LIKE '00000000-%'",
 	} {
+		if len(column(t, pool, "SELECT 'there' WHERE to_regclass($1) IS NOT NULL", "berth."+table)) == 0 {
+			continue // not yet
+		}
 		var n int
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM berth."+table+" WHERE "+which).Scan(&n))
-		require.Positive(t, n, table)
 		out[table] = n
 	}
 	return out
