@@ -113,7 +113,13 @@ func under(t *testing.T, page, heading string) map[string]string {
 	return out
 }
 
-// The runbook says of every reason that the code gives what it means, where to look and what to do.
+var (
+	alertForm  = regexp.MustCompile(`(?m)^\| \[(\w+)\]\(#(\w+)\) \|`)
+	metricForm = regexp.MustCompile(`\bberth_\w+`)
+)
+
+// The runbook says of every reason that the code gives what it means, where to look and what to do, of every
+// alert what to do, and of every check of /readyz. What alerts are made of is shown.
 func TestRunbook(t *testing.T) {
 	t.Parallel()
 	page := pages(t)["../../docs/runbook.md"]
@@ -124,4 +130,27 @@ func TestRunbook(t *testing.T) {
 			require.Equal(t, 1, strings.Count(text, part), "%s: %s", reason, part)
 		}
 	}
+	alerts := under(t, page, "Alerts")
+	var listed []string
+	for _, m := range alertForm.FindAllStringSubmatch(page, -1) {
+		require.Equal(t, strings.ToLower(m[1]), m[2])
+		listed = append(listed, m[1])
+	}
+	slices.Sort(listed)
+	require.Equal(t, listed, slices.Sorted(maps.Keys(alerts)))
+	metrics := pages(t)["../../docs/metrics.md"]
+	used := metricForm.FindAllString(page, -1)
+	require.NotEmpty(t, used)
+	for _, m := range used {
+		require.Contains(t, metrics, "`"+m+"`", "docs/metrics.md does not have it")
+	}
+	_, checks, found := strings.Cut(metrics, "| check | fails when |\n|---|---|\n")
+	require.True(t, found)
+	checks, _, _ = strings.Cut(checks, "\n\n")
+	var checked []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(checks, -1) {
+		checked = append(checked, m[1])
+	}
+	slices.Sort(checked)
+	require.Equal(t, checked, slices.Sorted(maps.Keys(under(t, page, "Readiness"))))
 }
