@@ -103,6 +103,8 @@ func remedy(err error) string {
 		return ": try again when the server is up"
 	case answer != nil && answer.Code == "42501": // insufficient_privilege
 		return ": connect as a user who may, such as the owner of the database"
+	case answer != nil && answer.Code == "25006": // read_only_sql_transaction
+		return ": set DATABASE_URL to a database that takes writes, such as the primary"
 	}
 	return ""
 }

@@ -11,6 +11,8 @@ import (
 )
 
 func main() {
+	// Whoever read what is written to stderr may be gone. Unless it is asked for, that signal ends the process.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	signalled, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	ctx, cancel := context.WithCancel(context.Background())
 	context.AfterFunc(signalled, func() {

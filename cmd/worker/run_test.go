@@ -75,15 +75,24 @@ type process struct {
 
 func start(t *testing.T, env map[string]string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.CommandContext(t.Context(), os.Args[0], args...), stdout: make(chan string, 1000), logged: make(chan string, 1000)}
+	return startCommand(t, exec.CommandContext(t.Context(), os.Args[0], args...), env)
+}
+
+// startCommand is start for a command whose stderr may be something else than a pipe to the test.
+func startCommand(t *testing.T, cmd *exec.Cmd, env map[string]string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, stdout: make(chan string, 1000), logged: make(chan string, 1000)}
 	p.cmd.Env = append(os.Environ(), asMain+"=1")
 	for k, v := range env {
 		p.cmd.Env = append(p.cmd.Env, k+"="+v)
 	}
 	stdout, err := p.cmd.StdoutPipe()
 	require.NoError(t, err)
-	stderr, err := p.cmd.StderrPipe()
-	require.NoError(t, err)
+	var stderr io.Reader = strings.NewReader("")
+	if p.cmd.Stderr == nil {
+		stderr, err = p.cmd.StderrPipe()
+		require.NoError(t, err)
+	}
 	require.NoError(t, p.cmd.Start())
 	var read sync.WaitGroup
 	read.Go(func() { lines(stdout, p.stdout) })
