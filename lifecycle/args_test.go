@@ -87,6 +87,8 @@ func TestArgsThatDiffer(t *testing.T) {
 		"zeros after the point":    {"the number is equal", `{"a": 1}`, `{"a": 1.0}`, false},
 		"an escape":                {"the text is equal", `{"a": "é"}`, `{"a": "\u00e9"}`, false},
 		"beyond a float, the same": {"exact", `{"a": 9007199254740993}`, `{"a": 9007199254740993}`, false},
+		"beyond a float, a point":  {"the number is equal", `{"a": 9007199254740993}`, `{"a": 9007199254740993.0}`, false},
+		"beyond a float, with e":   {"the number is equal", `{"a": 9007199254740993}`, `{"a": 9.007199254740993e15}`, false},
 		"beyond a float, another":  {"exact: as floats they would be equal", `{"a": 9007199254740993}`, `{"a": 9007199254740992}`, true},
 		"text and number":          {"different values", `{"a": 1}`, `{"a": "1"}`, true},
 		"one key less":             {"these args are all that is asked for", `{"a": 1, "b": 2}`, `{"a": 1}`, true},
