@@ -52,6 +52,7 @@ func NewClient(pool *pgxpool.Pool, c Config) (*river.Client[pgx.Tx], error) {
 	queues := map[string]river.QueueConfig{Shared: queue}
 	for _, p := range c.Provisioners {
 		queues[Queue(p)] = queue
+		queues[BackgroundQueue(p)] = river.QueueConfig{MaxWorkers: backgroundWorkers(queue.MaxWorkers)}
 	}
 	for _, q := range c.Queues {
 		queues[q] = queue
@@ -71,6 +72,9 @@ func NewClient(pool *pgxpool.Pool, c Config) (*river.Client[pgx.Tx], error) {
 	}
 	return client, nil
 }
+
+// backgroundWorkers is how many jobs that nobody waits for are worked at once, beside so many others.
+func backgroundWorkers(maxWorkers int) int { return max(1, maxWorkers/defaults.BackgroundShare) }
 
 var _ rivertype.WorkerMiddleware = (*guard)(nil)
 

@@ -24,6 +24,11 @@ func (f driverFunc) Drive(ctx context.Context, id uuid.UUID, provisioner string)
 	return f(ctx, id, provisioner)
 }
 
+// DriveBackground says that it was asked for.
+func (f driverFunc) DriveBackground(ctx context.Context, id uuid.UUID, provisioner string) error {
+	return f(ctx, id, provisioner+" in the background")
+}
+
 func work(t *testing.T, d *dbtest.DB, drive driverFunc) {
 	t.Helper()
 	client, err := NewClient(d.Pool, Config{Provisioners: []string{"a"}, MaxWorkers: 10, Driver: drive, Logger: slog.New(slog.DiscardHandler)})
@@ -56,21 +61,26 @@ func TestEveryKindIsDriven(t *testing.T) {
 	t.Parallel()
 	d := dbtest.New(t)
 	id := uuid.New()
-	driven := make(chan string, 10)
+	driven := make(chan string, 12)
 	work(t, d, func(_ context.Context, got uuid.UUID, provisioner string) error {
 		driven <- got.String() + "@" + provisioner
 		return nil
 	})
 	for _, k := range []Kind{Provision, Hibernate, Deprovision} {
-		insert(t, d, Wake{Kind: k, ResourceID: id, Provisioner: "a"}, Wake{Kind: k, ResourceID: id, Provisioner: "gone", Shared: true})
+		insert(t, d, Wake{Kind: k, ResourceID: id, Provisioner: "a"}, Wake{Kind: k, ResourceID: id, Provisioner: "gone", Shared: true},
+			Wake{Kind: k, ResourceID: id, Provisioner: "a", Background: true}, Wake{Kind: k, ResourceID: id, Provisioner: "gone", Shared: true, Background: true})
 	}
-	eventually(t, d, 6, `SELECT count(*) FROM berth.river_job WHERE state = 'completed'`)
+	eventually(t, d, 12, `SELECT count(*) FROM berth.river_job WHERE state = 'completed'`)
 	close(driven)
 	var all []string
 	for x := range driven {
 		all = append(all, x)
 	}
-	require.ElementsMatch(t, []string{id.String() + "@a", id.String() + "@a", id.String() + "@a", id.String() + "@gone", id.String() + "@gone", id.String() + "@gone"}, all)
+	var want []string
+	for range 3 {
+		want = append(want, id.String()+"@a", id.String()+"@gone", id.String()+"@a in the background", id.String()+"@gone in the background")
+	}
+	require.ElementsMatch(t, want, all)
 }
 
 // A NUL byte in the text of one job's error would keep the completions of every job of the client from being stored.
@@ -156,4 +166,40 @@ func TestFinishedJobsArePruned(t *testing.T) {
 	work(t, d, func(context.Context, uuid.UUID, string) error { return nil })
 	eventually(t, d, 0, `SELECT count(*) FROM berth.river_job WHERE tags = '{old}'`)
 	eventually(t, d, 4, `SELECT count(*) FROM berth.river_job WHERE tags = '{young}'`)
+}
+
+// However many jobs nobody waits for hang, they have few slots, and none of those of the others.
+func TestBackgroundHasSlotsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	d := dbtest.New(t)
+	begun, driven := make(chan struct{}, 100), make(chan uuid.UUID, 1)
+	work(t, d, func(ctx context.Context, id uuid.UUID, provisioner string) error {
+		if provisioner == "a" {
+			driven <- id
+			return nil
+		}
+		begun <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	for range 100 {
+		insert(t, d, Wake{Kind: Provision, ResourceID: uuid.New(), Provisioner: "a", Background: true})
+	}
+	for range 10 / defaults.BackgroundShare {
+		<-begun
+	}
+	for range 20 {
+		id := uuid.New()
+		insert(t, d, Wake{Kind: Provision, ResourceID: id, Provisioner: "a"})
+		require.Equal(t, id, <-driven)
+	}
+	require.Empty(t, begun)
+	eventually(t, d, 100-10/defaults.BackgroundShare, `SELECT count(*) FROM berth.river_job WHERE state = 'available'`)
+}
+
+func TestBackgroundWorkers(t *testing.T) {
+	t.Parallel()
+	for all, want := range map[int]int{1: 1, 3: 1, 4: 1, 8: 2, 100: 25, 10000: 2500} {
+		require.Equal(t, want, backgroundWorkers(all), "%d", all)
+	}
 }

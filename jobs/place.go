@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/riverqueue/river"
+
+	"berth/internal/defaults"
 )
 
 // Place is what every job that drives a place carries: ids, and nothing that Postgres already knows.
@@ -35,6 +37,8 @@ func (DeprovisionArgs) Kind() string { return string(Deprovision) }
 // than that: the driver's own records say what happens next.
 type Driver interface {
 	Drive(ctx context.Context, resource uuid.UUID, provisioner string) error
+	// DriveBackground does it for what nobody waits for.
+	DriveBackground(ctx context.Context, resource uuid.UUID, provisioner string) error
 }
 
 type placed interface {
@@ -51,5 +55,8 @@ type placeWorker[T placed] struct {
 
 func (w *placeWorker[T]) Work(ctx context.Context, job *river.Job[T]) error {
 	p := job.Args.place()
+	if job.Priority >= defaults.PriorityBackground {
+		return w.driver.DriveBackground(ctx, p.ResourceID, p.Provisioner)
+	}
 	return w.driver.Drive(ctx, p.ResourceID, p.Provisioner)
 }

@@ -14,13 +14,17 @@ const Shared = "shared"
 // Queue names the queue of a provisioner, worked by the processes that have it configured.
 func Queue(provisioner string) string { return "provisioner-" + provisioner }
 
+// BackgroundQueue names the queue of what nobody waits for at a provisioner. It has few slots of its own, so that such work, however
+// much there is and however long each run takes, keeps nobody from those of the other queue.
+func BackgroundQueue(provisioner string) string { return "background-" + provisioner }
+
 // A Wake asks for one run of one place. Kind is one of the Kind constants and says, for people, what the run will do.
 type Wake struct {
 	Kind         Kind
 	ResourceID   uuid.UUID
 	Provisioner  string
 	DeploymentID uuid.UUID // uuid.Nil for a place that belongs to no deployment any more
-	Background   bool      // nobody waits for it: what a person waits for goes first
+	Background   bool      // nobody waits for it: into a queue of its own
 	Shared       bool      // into the queue that every process works
 }
 
@@ -41,11 +45,11 @@ func (w Wake) params() river.InsertManyParams {
 		MaxAttempts: defaults.JobMaxAttempts,
 		Tags:        []string{"provisioner-" + w.Provisioner},
 	}
+	if w.Background {
+		opts.Queue, opts.Priority = BackgroundQueue(w.Provisioner), defaults.PriorityBackground
+	}
 	if w.Shared {
 		opts.Queue = Shared
-	}
-	if w.Background {
-		opts.Priority = defaults.PriorityBackground
 	}
 	if w.DeploymentID != uuid.Nil {
 		opts.Tags = append(opts.Tags, "deployment-"+w.DeploymentID.String())

@@ -28,10 +28,10 @@ func TestWakeParams(t *testing.T) {
 			river.InsertOpts{Queue: "provisioner-static-eu", Priority: defaults.PriorityIntent, Tags: []string{"provisioner-static-eu", "deployment-" + deployment.String()}},
 		},
 		"background": {
-			"nobody waits",
+			"nobody waits, and it keeps nobody from a slot who does",
 			Wake{Kind: Hibernate, ResourceID: id, Provisioner: "static-eu", DeploymentID: deployment, Background: true},
 			HibernateArgs{place},
-			river.InsertOpts{Queue: "provisioner-static-eu", Priority: defaults.PriorityBackground, Tags: []string{"provisioner-static-eu", "deployment-" + deployment.String()}},
+			river.InsertOpts{Queue: "background-static-eu", Priority: defaults.PriorityBackground, Tags: []string{"provisioner-static-eu", "deployment-" + deployment.String()}},
 		},
 		"debt of a missing provisioner": {
 			"it belongs to no deployment, and every process works the shared queue",

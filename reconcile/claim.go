@@ -28,17 +28,17 @@ type claiming struct {
 // claim takes a place, with room for a call to its backend, or returns nil if there is nothing to do. A few runs of a process ask
 // again for one that someone holds: that is mostly the commit of a sibling. The rest is left to the dispatcher. Nobody keeps
 // others from the backend while it waits.
-func (e *Engine) claim(ctx context.Context, b *backend, id uuid.UUID) (*place, error) {
+func (e *Engine) claim(ctx context.Context, b *backend, id uuid.UUID, background bool) (*place, error) {
 	wait := defaults.HeldPause
 	for try := 0; ; try++ {
-		if !b.enter(ctx) {
+		if !b.enter(ctx, background) {
 			return nil, nil
 		}
 		p, err := e.claimOnce(ctx, id, b.name)
 		if p != nil {
 			return p, nil
 		}
-		b.leave()
+		b.leave(background)
 		if !errors.Is(err, errHeld) {
 			return nil, err
 		}

@@ -12,6 +12,15 @@ import (
 // Drive takes one step with a place, if there is one to take. Nothing to do, a lease that was lost and an outcome that someone
 // holds up are no errors: the row says what happens next, whatever becomes of the job.
 func (e *Engine) Drive(ctx context.Context, id uuid.UUID, name string) error {
+	return e.driveAs(ctx, id, name, false)
+}
+
+// DriveBackground is Drive for what nobody waits for: it takes no more than its share of the room for calls to a backend.
+func (e *Engine) DriveBackground(ctx context.Context, id uuid.UUID, name string) error {
+	return e.driveAs(ctx, id, name, true)
+}
+
+func (e *Engine) driveAs(ctx context.Context, id uuid.UUID, name string, background bool) error {
 	b := e.backends[name]
 	if b == nil {
 		return e.strand(ctx, id, name)
@@ -20,7 +29,7 @@ func (e *Engine) Drive(ctx context.Context, id uuid.UUID, name string) error {
 	if !ok {
 		return nil // the dispatcher of a living process sees to it
 	}
-	p, err := e.claim(ctx, b, id)
+	p, err := e.claim(ctx, b, id, background)
 	switch {
 	case errors.Is(err, errNotAlive):
 		return nil
@@ -33,7 +42,7 @@ func (e *Engine) Drive(ctx context.Context, id uuid.UUID, name string) error {
 	if p.takenOver {
 		e.log.Info("taken over from a lost worker", slog.String("resource_id", id.String()), slog.String("provisioner", name), slog.Int("lost", p.lost))
 	}
-	o, notes := e.run(ctx, term, b, p)
+	o, notes := e.run(ctx, term, b, p, background)
 	if o == nil {
 		e.giveBack(lease{p.id, p.fence, notes})
 		return nil
@@ -44,8 +53,8 @@ func (e *Engine) Drive(ctx context.Context, id uuid.UUID, name string) error {
 
 // run calls the backend, for which there is room. It ends with its job, with its lease, and with this process's right to act,
 // whichever is first.
-func (e *Engine) run(ctx, term context.Context, b *backend, p *place) (o *outcome, notes json.RawMessage) {
-	defer b.leave()
+func (e *Engine) run(ctx, term context.Context, b *backend, p *place, background bool) (o *outcome, notes json.RawMessage) {
+	defer b.leave(background)
 	ctx, cancel := context.WithDeadline(ctx, p.until)
 	defer cancel()
 	ctx, lapse := context.WithCancelCause(ctx)

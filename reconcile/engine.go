@@ -41,6 +41,7 @@ type Engine struct {
 	claims    *group[*claiming]
 	outcomes  *group[*outcome]
 	waiting   chan struct{} // runs that ask again for a place that someone holds
+	own       chan struct{} // runs that take a connection of their own
 	parked    sync.WaitGroup
 	loops     sync.WaitGroup
 	looping   context.Context //nolint:containedctx // of the dispatcher, the pruner and the watchers
@@ -63,7 +64,8 @@ var _ jobs.Driver = (*Engine)(nil)
 func New(c Config) *Engine {
 	e := &Engine{
 		pool: c.Pool, lifecycle: c.Lifecycle, backends: map[string]*backend{}, log: c.Logger, q: dbsqlc.New(),
-		waiting: make(chan struct{}, defaults.HeldAtOnce), callTimeout: defaults.CallTimeout, dispatchEvery: defaults.Dispatch,
+		waiting: make(chan struct{}, defaults.HeldAtOnce), own: make(chan struct{}, max(1, int(c.Pool.Config().MaxConns)/2)),
+		callTimeout: defaults.CallTimeout, dispatchEvery: defaults.Dispatch,
 		pruneEvery: defaults.Prune,
 	}
 	now := c.Now
@@ -166,6 +168,18 @@ func waitFor(ctx context.Context, wg *sync.WaitGroup) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// apart runs a transaction of one run alone. Of all queues together no more do at once than half of the pool has connections, so that
+// claims and outcomes, which are made for many at a time, never queue behind them.
+func (e *Engine) apart(ctx context.Context, do func(pgx.Tx) error) error {
+	select {
+	case e.own <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-e.own }()
+	return pgx.BeginFunc(ctx, e.pool, do)
 }
 
 // Wake has places of a provisioner driven anew, with a generation more unless one is waiting to be claimed. What someone holds is

@@ -73,7 +73,7 @@ func (e *Engine) giveBackOnce(ctx context.Context, leases []lease) (left []lease
 		by[l.fence] = l
 		p.Ids, p.Fences, p.States = append(p.Ids, l.id), append(p.Fences, l.fence), append(p.States, l.notes)
 	}
-	err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+	err = e.apart(ctx, func(tx pgx.Tx) error {
 		if err := e.q.PlaceGiveBack(ctx, tx, p); err != nil {
 			return fmt.Errorf("give leases back: %w", err)
 		}

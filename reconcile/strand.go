@@ -17,7 +17,7 @@ import (
 // strand sees to a place whose provisioner this process does not have. If no live worker has had it for long, a delete is
 // settled with a debt that is paid when the provisioner is back, a stop counts as done, and everything else waits and says why.
 func (e *Engine) strand(ctx context.Context, id uuid.UUID, name string) error {
-	return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+	return e.apart(ctx, func(tx pgx.Tx) error {
 		deployment, err := e.q.PlaceDeployment(ctx, tx, &dbsqlc.PlaceDeploymentParams{ID: id, Provisioner: name})
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil

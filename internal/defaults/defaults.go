@@ -66,13 +66,14 @@ const (
 	ShutdownSoft       = 15 * time.Second       // running steps may finish in this time
 	ShutdownHard       = 5 * time.Second        // then they are cancelled, and get this long to stop
 	MaxWorkers         = 100                    // jobs at once in each provisioner's queue
+	BackgroundShare    = 4                      // for so many of those one job that nobody waits for, in a queue of its own
 	FetchCooldown      = 10 * time.Millisecond  // of River, on both sides
 	FetchPoll          = time.Second            // of River, when no notification came
 	JobTimeout         = 50 * time.Second       // well above CallTimeout
 	RescueAfter        = time.Minute            // River tidies jobs of killed workers after this; nothing rests on it
 	JobMaxAttempts     = 25                     // of a job; a run that found its end completes it whatever came of it
 	PriorityIntent     = 1                      // of the job of a change of intent
-	PriorityBackground = 2                      // of every other wake-up
+	PriorityBackground = 2                      // of a wake-up that nobody waits for
 )
 
 // Retention.

@@ -261,6 +261,18 @@ type runs struct {
 
 // Drive passes on.
 func (r *runs) Drive(ctx context.Context, resource uuid.UUID, name string) error {
+	defer r.begin()()
+	return r.Driver.Drive(ctx, resource, name)
+}
+
+// DriveBackground passes on too.
+func (r *runs) DriveBackground(ctx context.Context, resource uuid.UUID, name string) error {
+	defer r.begin()()
+	return r.Driver.DriveBackground(ctx, resource, name)
+}
+
+// begin notes a run until it ends.
+func (r *runs) begin() (ended func()) {
 	end := make(chan struct{})
 	r.mu.Lock()
 	if r.open == nil {
@@ -268,13 +280,12 @@ func (r *runs) Drive(ctx context.Context, resource uuid.UUID, name string) error
 	}
 	r.open[end] = true
 	r.mu.Unlock()
-	defer func() {
+	return func() {
 		r.mu.Lock()
 		delete(r.open, end)
 		r.mu.Unlock()
 		close(end)
-	}()
-	return r.Driver.Drive(ctx, resource, name)
+	}
 }
 
 // drain waits for the end of all runs that are under way now.
