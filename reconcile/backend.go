@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"berth/internal/defaults"
@@ -17,13 +16,11 @@ type backend struct {
 	behind chan struct{} // and of those, for what nobody waits for
 
 	changed *changes // resources to be woken
-
-	mu   sync.Mutex
-	down time.Time // since when it does not answer; zero if it did when last asked
+	breaker *breaker
 }
 
 func newBackend(name string, p provisioner.Provisioner) *backend {
-	b := &backend{Provisioner: p, name: name, changed: newChanges()}
+	b := &backend{Provisioner: p, name: name, changed: newChanges(), breaker: newBreaker()}
 	if n := p.Info().Concurrency; n > 0 {
 		b.slots, b.behind = make(chan struct{}, n), make(chan struct{}, max(1, n/defaults.BackgroundShare))
 	}
@@ -67,22 +64,4 @@ func (b *backend) leave(background bool) {
 	if background {
 		<-b.behind
 	}
-}
-
-// answered notes that the backend as a whole does.
-func (b *backend) answered() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.down = time.Time{}
-}
-
-// silent notes that it does not, and returns for how long to leave it alone: longer the longer it has been so, whatever the
-// number of its resources.
-func (b *backend) silent(now time.Time) time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.down.IsZero() {
-		b.down = now
-	}
-	return min(max(now.Sub(b.down)/2, defaults.UnavailWait), defaults.UnavailMax)
 }

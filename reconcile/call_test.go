@@ -81,7 +81,7 @@ func TestOneCall(t *testing.T) {
 			s.Reason, s.Message, s.Failures, s.GivenUp, s.HasLook = "Invalid", "size: invalid", 1, true, false
 		}), "errored"},
 		"no capacity": {"waits", says(unknown, fmt.Errorf("pool: %w", provisioner.ErrNoCapacity)), like(func(s *stand) { s.Reason, s.Message = "NoCapacity", "pool: no capacity" }), "pending"},
-		"unavailable": {"not its fault", says(unknown, fmt.Errorf("dial: %w", provisioner.ErrUnavailable)), like(func(s *stand) { s.Reason, s.Message = "Unavailable", "dial: unavailable" }), "pending"},
+		"unavailable": {"not its fault", says(unknown, fmt.Errorf("dial: %w", provisioner.ErrUnavailable)), like(func(s *stand) { s.Reason, s.Message = "BackendUnavailable", "dial: unavailable" }), "pending"},
 		"panic": {"an error of this one", func(context.Context, *provisioner.Resource) (provisioner.Observation, error) {
 			panic("pass\x00word=hunter22")
 		},
@@ -202,7 +202,7 @@ func TestUnknownOverwritesNothing(t *testing.T) {
 	for _, answer := range []provisioner.Observation{unknown, {Phase: "nonsense"}} {
 		s := o.step(says(answer, provisioner.ErrUnavailable))
 		require.Equal(t, "ready", s.Phase)
-		require.Equal(t, "Unavailable", s.Reason)
+		require.Equal(t, "BackendUnavailable", s.Reason)
 		require.Equal(t, "running", o.state(o.deployment))
 	}
 }

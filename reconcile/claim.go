@@ -28,17 +28,21 @@ type claiming struct {
 // claim takes a place, with room for a call to its backend, or returns nil if there is nothing to do. A few runs of a process ask
 // again for one that someone holds: that is mostly the commit of a sibling. The rest is left to the dispatcher. Nobody keeps
 // others from the backend while it waits.
-func (e *Engine) claim(ctx context.Context, b *backend, id uuid.UUID, background bool) (*place, error) {
+func (e *Engine) claim(ctx context.Context, b *backend, id uuid.UUID, as turn) (*place, error) {
 	wait := defaults.HeldPause
 	for try := 0; ; try++ {
-		if !b.enter(ctx, background) {
+		if !b.enter(ctx, as.background) {
+			return nil, nil
+		}
+		if !as.probe && b.breaker.isOpen() { // it may have opened meanwhile
+			b.leave(as.background)
 			return nil, nil
 		}
 		p, err := e.claimOnce(ctx, id, b.name)
 		if p != nil {
 			return p, nil
 		}
-		b.leave(background)
+		b.leave(as.background)
 		if !errors.Is(err, errHeld) {
 			return nil, err
 		}

@@ -34,7 +34,7 @@ func TestDeadlineWhateverTheFirstStepDoes(t *testing.T) {
 			<-ctx.Done()
 			return unknown, ctx.Err()
 		}, true, "Timeout"},
-		"silence":    {"the backend's fault is shown too", says(unknown, provisioner.ErrUnavailable), true, "Unavailable"},
+		"silence":    {"the backend's fault is shown too", says(unknown, provisioner.ErrUnavailable), true, "BackendUnavailable"},
 		"for ever":   {"pending", says(pending, nil), false, ""}, // looked at in ten seconds
 		"no look":    {"the backend wants to be left alone", says(provisioner.Observation{Phase: provisioner.PhasePending, After: time.Hour}, nil), false, ""},
 		"dead":       {"the worker died in the first step", nil, false, ""},

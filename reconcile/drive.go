@@ -9,29 +9,48 @@ import (
 	"github.com/google/uuid"
 )
 
+// turn is how a run comes about.
+type turn struct {
+	background bool // nobody waits for it
+	probe      bool // it is the one try that is made with a backend that does not answer
+}
+
 // Drive takes one step with a place, if there is one to take. Nothing to do, a lease that was lost and an outcome that someone
 // holds up are no errors: the row says what happens next, whatever becomes of the job.
 func (e *Engine) Drive(ctx context.Context, id uuid.UUID, name string) error {
-	return e.driveAs(ctx, id, name, false)
+	return e.driveAs(ctx, id, name, turn{})
 }
 
 // DriveBackground is Drive for what nobody waits for: it takes no more than its share of the room for calls to a backend.
 func (e *Engine) DriveBackground(ctx context.Context, id uuid.UUID, name string) error {
-	return e.driveAs(ctx, id, name, true)
+	return e.driveAs(ctx, id, name, turn{background: true})
 }
 
-func (e *Engine) driveAs(ctx context.Context, id uuid.UUID, name string, background bool) error {
+func (e *Engine) driveAs(ctx context.Context, id uuid.UUID, name string, as turn) error {
 	b := e.backends[name]
 	if b == nil {
 		return e.strand(ctx, id, name)
 	}
+	pass, probe := b.breaker.admit()
+	if !pass {
+		return nil // it is due when the backend answers again
+	}
+	if probe {
+		as.probe = true
+		defer b.breaker.tried(false)
+	}
+	return e.attempt(ctx, b, id, as)
+}
+
+func (e *Engine) attempt(ctx context.Context, b *backend, id uuid.UUID, as turn) error {
+	name := b.name
 	term, _, ok := e.life.acting()
 	if !ok {
 		return nil // the dispatcher of a living process sees to it
 	}
-	p, err := e.claim(ctx, b, id, background)
+	p, err := e.claim(ctx, b, id, as)
 	switch {
-	case errors.Is(err, errNotAlive):
+	case errors.Is(err, errNotAlive), err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 		return nil
 	case err != nil: // given back, if it was made; a retry by the queue would outlive the place
 		e.log.Warn("a claim was not answered", slog.String("resource_id", id.String()), slog.String("provisioner", name), slog.Any("error", err))
@@ -42,7 +61,7 @@ func (e *Engine) driveAs(ctx context.Context, id uuid.UUID, name string, backgro
 	if p.takenOver {
 		e.log.Info("taken over from a lost worker", slog.String("resource_id", id.String()), slog.String("provisioner", name), slog.Int("lost", p.lost))
 	}
-	o, notes := e.run(ctx, term, b, p, background)
+	o, notes := e.run(ctx, term, b, p, as)
 	if o == nil {
 		e.giveBack(lease{p.id, p.fence, notes})
 		return nil
@@ -53,8 +72,8 @@ func (e *Engine) driveAs(ctx context.Context, id uuid.UUID, name string, backgro
 
 // run calls the backend, for which there is room. It ends with its job, with its lease, and with this process's right to act,
 // whichever is first.
-func (e *Engine) run(ctx, term context.Context, b *backend, p *place, background bool) (o *outcome, notes json.RawMessage) {
-	defer b.leave(background)
+func (e *Engine) run(ctx, term context.Context, b *backend, p *place, as turn) (o *outcome, notes json.RawMessage) {
+	defer b.leave(as.background)
 	ctx, cancel := context.WithDeadline(ctx, p.until)
 	defer cancel()
 	ctx, lapse := context.WithCancelCause(ctx)

@@ -78,6 +78,7 @@ func New(c Config) *Engine {
 		names = append(names, name)
 	}
 	e.life = newLife(c.Pool, c.Version, names, c.Logger, now)
+	e.life.breakers = e.openBreakers
 	e.claims = newGroup(1, e.claimGroup)
 	e.outcomes = newGroup(defaults.Committers, e.commitGroup)
 	return e
@@ -106,6 +107,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.loops.Go(func() { e.pruner(e.looping) })
 	for _, b := range e.backends {
 		e.loops.Go(func() { e.wakeChanged(e.looping, b) })
+		e.loops.Go(func() { e.mind(e.looping, b) })
 		if w, ok := b.Provisioner.(provisioner.Watcher); ok {
 			e.loops.Go(func() { e.watch(e.looping, b, w) })
 		}

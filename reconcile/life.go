@@ -31,6 +31,8 @@ type life struct {
 	conn    *pgx.Conn
 	seenAt  time.Time
 
+	breakers func() []string // the names of those that are open
+
 	mu       sync.Mutex
 	id       uuid.UUID
 	until    time.Time       // may act until then
@@ -121,7 +123,7 @@ func (l *life) say(ctx context.Context) error {
 		return err
 	}
 	id := l.current()
-	n, err := l.q.WorkerBeat(ctx, l.conn, &dbsqlc.WorkerBeatParams{ID: id, Version: l.version, Provisioners: l.names, Alive: defaults.Alive})
+	n, err := l.q.WorkerBeat(ctx, l.conn, &dbsqlc.WorkerBeatParams{ID: id, Version: l.version, Provisioners: l.names, OpenBreakers: l.breakers(), Alive: defaults.Alive})
 	if err != nil {
 		return fmt.Errorf("beat: %w", err)
 	}

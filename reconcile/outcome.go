@@ -24,6 +24,7 @@ type outcome struct {
 	failed          bool          // counts as a failure
 	givenUp         bool          // will not be met as things stand
 	waits           bool          // for room: no deadline runs
+	down            bool          // its backend does not answer anybody: no deadline runs either, unless it has passed
 	retry           time.Duration // when to look again; below zero: not by itself
 	again           bool          // take the next step at once, if the state that it returned is a new one
 	aside           bool          // it was not called, for it lost one worker too many
@@ -81,6 +82,6 @@ func holdsNUL(v any) bool {
 // refuse turns an outcome into one that can be stored whatever the backend returned: nothing of that is kept.
 func (o *outcome) refuse(why string) {
 	o.state, o.config, o.seen, o.met, o.gone, o.again = o.place.state, o.place.config, provisioner.PhaseUnknown, false, false, false
-	o.failed, o.givenUp, o.waits, o.retry = true, false, false, backoff(o.failures)
+	o.failed, o.givenUp, o.waits, o.down, o.retry = true, false, false, false, backoff(o.failures)
 	o.reason, o.message = "Unstorable", clean(why)
 }

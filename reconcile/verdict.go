@@ -22,8 +22,8 @@ func verdict(now time.Time, b *backend, p *place, seen provisioner.Observation, 
 	if err == nil && p.desired == provisioner.PhaseHibernated && o.seen == provisioner.PhaseAbsent {
 		o.seen = provisioner.PhaseHibernated // nothing was made yet, and nothing costs nothing
 	}
-	if !errors.Is(err, provisioner.ErrUnavailable) && !errors.Is(err, errSlow) && !errors.Is(err, errPanic) {
-		b.answered()
+	if !errors.Is(err, provisioner.ErrUnavailable) && !errors.Is(err, errSlow) && !errors.Is(err, errPanic) && !contended(err) {
+		b.breaker.answered()
 	}
 	switch {
 	case err == nil && o.seen == p.desired:
@@ -41,8 +41,10 @@ func verdict(now time.Time, b *backend, p *place, seen provisioner.Observation, 
 		o.reason = "NoCapacity" // a class that is looked for by its name
 		o.waits, o.retry = true, jitter(defaults.FullWait)
 	case errors.Is(err, provisioner.ErrUnavailable):
-		o.explain("Unavailable", err)
-		o.retry = jitter(b.silent(now))
+		o.explain("BackendUnavailable", err)
+		o.reason = "BackendUnavailable" // so is this one
+		wait, open := b.breaker.unanswered(now, clean(o.message))
+		o.retry, o.down = jitter(wait), open
 	case errors.Is(err, errSlow):
 		o.explain("Timeout", err)
 		o.failed, o.retry = true, backoff(p.failures)

@@ -56,7 +56,7 @@ func TestVerdict(t *testing.T) {
 				failure(r)
 			}},
 		"no capacity":             {"waits, and that is no failure", fmt.Errorf("pool: %w", provisioner.ErrNoCapacity), "NoCapacity", func(_ provisioner.Phase, r *ruling) { r.W = true; r.Least, r.Most = around(defaults.FullWait) }},
-		"unavailable":             {"counts against the backend", fmt.Errorf("dial: %w", provisioner.ErrUnavailable), "Unavailable", func(_ provisioner.Phase, r *ruling) { r.Least, r.Most = around(defaults.UnavailWait) }},
+		"unavailable":             {"counts against the backend", fmt.Errorf("dial: %w", provisioner.ErrUnavailable), "BackendUnavailable", func(_ provisioner.Phase, r *ruling) { r.Least, r.Most = around(defaults.UnavailWait) }},
 		"transient":               {"any other is a failure", errors.New("boom"), "Failed", func(_ provisioner.Phase, r *ruling) { failure(r) }},
 		"timeout":                 {"a call that did not return", fmt.Errorf("%w: %w", errSlow, context.DeadlineExceeded), "Timeout", func(_ provisioner.Phase, r *ruling) { failure(r) }},
 		"panic":                   {"the backend's code", fmt.Errorf("%w: nil map", errPanic), "Failed", func(_ provisioner.Phase, r *ruling) { failure(r) }},

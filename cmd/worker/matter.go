@@ -28,6 +28,7 @@ const (
 
 // reasons are what the reasons mean that the engine and the backends give. A backend that gives another one adds it here.
 var reasons = map[string]matter{
+	"BackendUnavailable": {"the provisioner's backend as a whole does not answer", "see to the backend of " + thisProvisioner + "; it is asked again by itself, in growing pauses"},
 	"Contended":          {"others were in the way in the database; that is no failure", "nothing: it is tried again at once"},
 	"Failed":             {"the provisioner could not do it", tryAgain},
 	"Interrupted":        {"two workers in a row were lost while they worked on it", "see why workers end: their logs, memory and the host's; it is tried again within half a minute"},
@@ -43,7 +44,6 @@ var reasons = map[string]matter{
 	"SlotsReleased":      {"it is parked and holds no slots", "nothing; worker deployment start " + thisDeployment + " has it run wherever there is room"},
 	"StillHeld":          {"the provisioner says it is gone, and something is still booked for it", "report it: that is a fault of the provisioner; it is tried again by itself"},
 	"Timeout":            {"the provisioner did not answer in time", tryAgain},
-	"Unavailable":        {"the provisioner's backend as a whole does not answer", "see to the backend of " + thisProvisioner + "; it is asked again by itself, in growing pauses"},
 	"Unseen":             {"it could not be looked at", "nothing: it is looked at again by itself"},
 	"Unspecified":        {"the provisioner gave a reason that is no word", "see its message, and the worker's log"},
 	"Unstorable":         {"what the provisioner returned can not be stored", "report it: that is a fault of the provisioner; it is tried again by itself"},

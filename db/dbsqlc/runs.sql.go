@@ -353,6 +353,35 @@ func (q *Queries) PlaceHopeless(ctx context.Context, db DBTX, arg *PlaceHopeless
 	return items, nil
 }
 
+const placeHurry = `-- name: PlaceHurry :execrows
+WITH l AS (
+    SELECT p.id, p.provisioner, v.timeout FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
+    WHERE p.provisioner = $1 AND p.fence IS NULL
+      AND (p.retry_at > clock_timestamp() AND (p.claimed_generation < p.generation OR p.reason = 'BackendUnavailable')
+           OR p.retry_at IS NOT NULL AND p.reason = 'BackendUnavailable' AND p.desired_phase = 'ready' AND p.deadline_at IS NULL)
+    ORDER BY p.retry_at LIMIT $2 FOR NO KEY UPDATE OF p SKIP LOCKED
+)
+UPDATE berth.provisioner_resources p
+SET retry_at = least(p.retry_at, clock_timestamp()),
+    deadline_at = CASE WHEN p.reason = 'BackendUnavailable' AND p.desired_phase = 'ready' THEN coalesce(p.deadline_at, clock_timestamp() + l.timeout) ELSE p.deadline_at END
+FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
+`
+
+type PlaceHurryParams struct {
+	Provisioner string
+	Most        int32
+}
+
+// What waited for a backend that answers again is due now, in the order in which it would have been; a batch at a time. The deadline
+// runs anew where it did not.
+func (q *Queries) PlaceHurry(ctx context.Context, db DBTX, arg *PlaceHurryParams) (int64, error) {
+	result, err := db.Exec(ctx, placeHurry, arg.Provisioner, arg.Most)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const placeOrphaned = `-- name: PlaceOrphaned :exec
 UPDATE berth.provisioner_resources p SET retry_at = clock_timestamp()
 FROM (SELECT x.id, x.provisioner FROM berth.provisioner_resources x
@@ -408,23 +437,70 @@ func (q *Queries) PlaceOverdue(ctx context.Context, db DBTX, arg *PlaceOverduePa
 	return items, nil
 }
 
+const placeProbe = `-- name: PlaceProbe :many
+WITH l AS (
+    SELECT p.id, p.provisioner FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
+    WHERE p.provisioner = $2 AND p.retry_at IS NOT NULL AND p.fence IS NULL
+      AND (p.claimed_generation < p.generation OR p.reason = 'BackendUnavailable')
+      AND berth.paused_by(p.paused_at, v.paused_at, p.desired_phase, (SELECT d.desired_state FROM berth.deployments d WHERE d.id = p.deployment_id)) IS NULL
+      AND NOT berth.blocked(p.id, p.provisioner, p.desired_phase)
+    ORDER BY berth.background(p.deployment_id, p.observed_generation, p.intent_generation, p.deadline_at), p.retry_at
+    LIMIT 1 FOR NO KEY UPDATE OF p SKIP LOCKED
+)
+UPDATE berth.provisioner_resources p
+SET generation = p.claimed_generation + 1, retry_at = clock_timestamp() + $1::interval
+FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
+RETURNING p.id, berth.background(p.deployment_id, p.observed_generation, p.intent_generation, p.deadline_at)::boolean AS background
+`
+
+type PlaceProbeParams struct {
+	Grace       time.Duration
+	Provisioner string
+}
+
+type PlaceProbeRow struct {
+	ID         uuid.UUID
+	Background bool
+}
+
+// One place to try a backend with that does not answer: what a person waits for first, then what waits longest.
+func (q *Queries) PlaceProbe(ctx context.Context, db DBTX, arg *PlaceProbeParams) ([]*PlaceProbeRow, error) {
+	rows, err := db.Query(ctx, placeProbe, arg.Grace, arg.Provisioner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []*PlaceProbeRow{}
+	for rows.Next() {
+		var i PlaceProbeRow
+		if err := rows.Scan(&i.ID, &i.Background); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const placeStore = `-- name: PlaceStore :many
 WITH o AS (
     SELECT unnest($2::uuid[]) AS id, unnest($3::text[]) AS provisioner, unnest($4::uuid[]) AS fence,
         unnest($5::text[]) AS phase, unnest($6::text[]) AS reason, unnest($7::text[]) AS message,
         unnest($8::jsonb[]) AS state, unnest($9::jsonb[]) AS config,
         unnest($10::boolean[]) AS met, unnest($11::boolean[]) AS failed, unnest($12::boolean[]) AS given_up,
-        unnest($13::boolean[]) AS waits, unnest($14::boolean[]) AS gone, unnest($15::boolean[]) AS aside, unnest($16::interval[]) AS retry
+        unnest($13::boolean[]) AS waits, unnest($14::boolean[]) AS down, unnest($15::boolean[]) AS gone, unnest($16::boolean[]) AS aside, unnest($17::interval[]) AS retry
 ), l AS (
     -- Each looked up by its key, whatever the planner believes of the table.
-    SELECT o.id, o.provisioner, o.fence, o.phase, o.reason, o.message, o.state, o.config, o.met, o.failed, o.given_up, o.waits, o.gone, o.aside, o.retry, x.old_phase, x.old_state, x.old_config, x.current, x.was_met
-    FROM (SELECT id, provisioner, fence, phase, reason, message, state, config, met, failed, given_up, waits, gone, aside, retry FROM o ORDER BY o.id, o.provisioner) o
+    SELECT o.id, o.provisioner, o.fence, o.phase, o.reason, o.message, o.state, o.config, o.met, o.failed, o.given_up, o.waits, o.down, o.gone, o.aside, o.retry, x.old_phase, x.old_state, x.old_config, x.current, x.was_met
+    FROM (SELECT id, provisioner, fence, phase, reason, message, state, config, met, failed, given_up, waits, down, gone, aside, retry FROM o ORDER BY o.id, o.provisioner) o
     CROSS JOIN LATERAL (
         SELECT p.phase AS old_phase, p.state AS old_state, p.config AS old_config,
             p.claimed_generation >= p.intent_generation AS current, p.observed_generation >= p.intent_generation AS was_met
         FROM berth.provisioner_resources p
         WHERE p.id = o.id AND p.provisioner = o.provisioner AND p.fence = o.fence
-          AND (p.deployment_id IS NULL OR p.deployment_id = ANY($17::uuid[]))
+          AND (p.deployment_id IS NULL OR p.deployment_id = ANY($18::uuid[]))
           AND (NOT o.gone OR p.desired_phase <> 'absent' OR p.claimed_generation < p.intent_generation)
         FOR NO KEY UPDATE SKIP LOCKED) x
 )
@@ -438,7 +514,7 @@ SET phase = CASE WHEN l.phase = 'unknown' THEN p.phase ELSE l.phase END,
     failures = CASE WHEN NOT l.current THEN p.failures WHEN l.met THEN 0 WHEN l.failed THEN p.failures + 1 ELSE p.failures END,
     failing_since = CASE WHEN NOT l.current THEN p.failing_since WHEN l.met THEN NULL WHEN l.failed THEN coalesce(p.failing_since, now()) ELSE p.failing_since END,
     deadline_at = CASE WHEN NOT l.current THEN p.deadline_at
-        WHEN l.met OR l.waits OR p.desired_phase <> 'ready' THEN NULL
+        WHEN l.met OR l.waits OR p.desired_phase <> 'ready' OR l.down AND coalesce(p.deadline_at > clock_timestamp(), true) THEN NULL
         ELSE coalesce(p.deadline_at, clock_timestamp() + (SELECT v.timeout FROM berth.provisioners v WHERE v.name = p.provisioner)) END,
     retry_at = CASE WHEN p.generation > p.claimed_generation THEN clock_timestamp() + $1::interval WHEN l.retry >= interval '0' THEN clock_timestamp() + l.retry END,
     lost = CASE WHEN l.aside THEN p.lost ELSE 0 END,
@@ -463,6 +539,7 @@ type PlaceStoreParams struct {
 	Failed       []bool
 	GivenUp      []bool
 	Waits        []bool
+	Down         []bool
 	Gone         []bool
 	Aside        []bool
 	Retries      []time.Duration
@@ -505,6 +582,7 @@ func (q *Queries) PlaceStore(ctx context.Context, db DBTX, arg *PlaceStoreParams
 		arg.Failed,
 		arg.GivenUp,
 		arg.Waits,
+		arg.Down,
 		arg.Gone,
 		arg.Aside,
 		arg.Retries,
@@ -598,6 +676,42 @@ func (q *Queries) PlaceStrand(ctx context.Context, db DBTX, arg *PlaceStrandPara
 		return nil, err
 	}
 	return items, nil
+}
+
+const placeUnavailable = `-- name: PlaceUnavailable :execrows
+WITH l AS (
+    SELECT p.id, p.provisioner FROM berth.provisioner_resources p
+    WHERE p.provisioner = $2 AND p.retry_at IS NOT NULL AND p.fence IS NULL AND p.given_up_at IS NULL
+      AND (p.observed_generation < p.intent_generation OR p.phase <> p.desired_phase)
+      AND (p.reason = 'BackendUnavailable' AND p.deadline_at > clock_timestamp()
+           OR p.reason <> 'BackendUnavailable' AND p.claimed_generation < p.generation AND p.updated_at < clock_timestamp() - $3::interval)
+    ORDER BY p.id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE berth.provisioner_resources p
+SET reason = 'BackendUnavailable', message = $1, deadline_at = CASE WHEN p.deadline_at <= clock_timestamp() THEN p.deadline_at END
+FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
+`
+
+type PlaceUnavailableParams struct {
+	Message     string
+	Provisioner string
+	Grace       time.Duration
+	Most        int32
+}
+
+// Says of what waits for a backend that does not answer why it does, once, and a batch at a time. Its deadline runs no more, unless
+// it has passed. What was asked for just now may be driven by another worker, which the backend answers.
+func (q *Queries) PlaceUnavailable(ctx context.Context, db DBTX, arg *PlaceUnavailableParams) (int64, error) {
+	result, err := db.Exec(ctx, placeUnavailable,
+		arg.Message,
+		arg.Provisioner,
+		arg.Grace,
+		arg.Most,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const placeUnwoken = `-- name: PlaceUnwoken :many

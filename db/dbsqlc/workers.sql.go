@@ -13,15 +13,16 @@ import (
 )
 
 const workerBeat = `-- name: WorkerBeat :execrows
-INSERT INTO berth.workers AS w (id, version, provisioners, alive_until)
-VALUES ($1, $2, $3, clock_timestamp() + $4::interval)
-ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until WHERE w.alive_until > clock_timestamp()
+INSERT INTO berth.workers AS w (id, version, provisioners, open_breakers, alive_until)
+VALUES ($1, $2, $3, $4, clock_timestamp() + $5::interval)
+ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until, open_breakers = excluded.open_breakers WHERE w.alive_until > clock_timestamp()
 `
 
 type WorkerBeatParams struct {
 	ID           uuid.UUID
 	Version      string
 	Provisioners []string
+	OpenBreakers []string
 	Alive        time.Duration
 }
 
@@ -31,6 +32,7 @@ func (q *Queries) WorkerBeat(ctx context.Context, db DBTX, arg *WorkerBeatParams
 		arg.ID,
 		arg.Version,
 		arg.Provisioners,
+		arg.OpenBreakers,
 		arg.Alive,
 	)
 	if err != nil {

@@ -29,7 +29,7 @@ WITH o AS (
         unnest(@phases::text[]) AS phase, unnest(@reasons::text[]) AS reason, unnest(@messages::text[]) AS message,
         unnest(@states::jsonb[]) AS state, unnest(@configs::jsonb[]) AS config,
         unnest(@met::boolean[]) AS met, unnest(@failed::boolean[]) AS failed, unnest(@given_up::boolean[]) AS given_up,
-        unnest(@waits::boolean[]) AS waits, unnest(@gone::boolean[]) AS gone, unnest(@aside::boolean[]) AS aside, unnest(@retries::interval[]) AS retry
+        unnest(@waits::boolean[]) AS waits, unnest(@down::boolean[]) AS down, unnest(@gone::boolean[]) AS gone, unnest(@aside::boolean[]) AS aside, unnest(@retries::interval[]) AS retry
 ), l AS (
     -- Each looked up by its key, whatever the planner believes of the table.
     SELECT o.*, x.old_phase, x.old_state, x.old_config, x.current, x.was_met
@@ -53,7 +53,7 @@ SET phase = CASE WHEN l.phase = 'unknown' THEN p.phase ELSE l.phase END,
     failures = CASE WHEN NOT l.current THEN p.failures WHEN l.met THEN 0 WHEN l.failed THEN p.failures + 1 ELSE p.failures END,
     failing_since = CASE WHEN NOT l.current THEN p.failing_since WHEN l.met THEN NULL WHEN l.failed THEN coalesce(p.failing_since, now()) ELSE p.failing_since END,
     deadline_at = CASE WHEN NOT l.current THEN p.deadline_at
-        WHEN l.met OR l.waits OR p.desired_phase <> 'ready' THEN NULL
+        WHEN l.met OR l.waits OR p.desired_phase <> 'ready' OR l.down AND coalesce(p.deadline_at > clock_timestamp(), true) THEN NULL
         ELSE coalesce(p.deadline_at, clock_timestamp() + (SELECT v.timeout FROM berth.provisioners v WHERE v.name = p.provisioner)) END,
     retry_at = CASE WHEN p.generation > p.claimed_generation THEN clock_timestamp() + @grace::interval WHEN l.retry >= interval '0' THEN clock_timestamp() + l.retry END,
     lost = CASE WHEN l.aside THEN p.lost ELSE 0 END,
@@ -154,6 +154,52 @@ SELECT d.id FROM late CROSS JOIN LATERAL (
     SELECT x.id FROM berth.deployments x
     WHERE x.id = late.deployment_id AND x.desired_state = 'running' AND x.state <> 'errored' FOR NO KEY UPDATE SKIP LOCKED) d
 LIMIT @most;
+
+-- name: PlaceUnavailable :execrows
+-- Says of what waits for a backend that does not answer why it does, once, and a batch at a time. Its deadline runs no more, unless
+-- it has passed. What was asked for just now may be driven by another worker, which the backend answers.
+WITH l AS (
+    SELECT p.id, p.provisioner FROM berth.provisioner_resources p
+    WHERE p.provisioner = @provisioner AND p.retry_at IS NOT NULL AND p.fence IS NULL AND p.given_up_at IS NULL
+      AND (p.observed_generation < p.intent_generation OR p.phase <> p.desired_phase)
+      AND (p.reason = 'BackendUnavailable' AND p.deadline_at > clock_timestamp()
+           OR p.reason <> 'BackendUnavailable' AND p.claimed_generation < p.generation AND p.updated_at < clock_timestamp() - @grace::interval)
+    ORDER BY p.id LIMIT @most FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE berth.provisioner_resources p
+SET reason = 'BackendUnavailable', message = @message, deadline_at = CASE WHEN p.deadline_at <= clock_timestamp() THEN p.deadline_at END
+FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner;
+
+-- name: PlaceProbe :many
+-- One place to try a backend with that does not answer: what a person waits for first, then what waits longest.
+WITH l AS (
+    SELECT p.id, p.provisioner FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
+    WHERE p.provisioner = @provisioner AND p.retry_at IS NOT NULL AND p.fence IS NULL
+      AND (p.claimed_generation < p.generation OR p.reason = 'BackendUnavailable')
+      AND berth.paused_by(p.paused_at, v.paused_at, p.desired_phase, (SELECT d.desired_state FROM berth.deployments d WHERE d.id = p.deployment_id)) IS NULL
+      AND NOT berth.blocked(p.id, p.provisioner, p.desired_phase)
+    ORDER BY berth.background(p.deployment_id, p.observed_generation, p.intent_generation, p.deadline_at), p.retry_at
+    LIMIT 1 FOR NO KEY UPDATE OF p SKIP LOCKED
+)
+UPDATE berth.provisioner_resources p
+SET generation = p.claimed_generation + 1, retry_at = clock_timestamp() + @grace::interval
+FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
+RETURNING p.id, berth.background(p.deployment_id, p.observed_generation, p.intent_generation, p.deadline_at)::boolean AS background;
+
+-- name: PlaceHurry :execrows
+-- What waited for a backend that answers again is due now, in the order in which it would have been; a batch at a time. The deadline
+-- runs anew where it did not.
+WITH l AS (
+    SELECT p.id, p.provisioner, v.timeout FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
+    WHERE p.provisioner = @provisioner AND p.fence IS NULL
+      AND (p.retry_at > clock_timestamp() AND (p.claimed_generation < p.generation OR p.reason = 'BackendUnavailable')
+           OR p.retry_at IS NOT NULL AND p.reason = 'BackendUnavailable' AND p.desired_phase = 'ready' AND p.deadline_at IS NULL)
+    ORDER BY p.retry_at LIMIT @most FOR NO KEY UPDATE OF p SKIP LOCKED
+)
+UPDATE berth.provisioner_resources p
+SET retry_at = least(p.retry_at, clock_timestamp()),
+    deadline_at = CASE WHEN p.reason = 'BackendUnavailable' AND p.desired_phase = 'ready' THEN coalesce(p.deadline_at, clock_timestamp() + l.timeout) ELSE p.deadline_at END
+FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner;
 
 -- name: PlaceStrand :many
 -- The deployment is locked by the caller. A place whose provisioner no live worker has: a delete is settled with a debt, everything

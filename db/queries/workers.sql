@@ -1,8 +1,8 @@
 -- name: WorkerBeat :execrows
 -- An id that was declared dead stays dead: others may have taken over. 0 rows then.
-INSERT INTO berth.workers AS w (id, version, provisioners, alive_until)
-VALUES (@id, @version, @provisioners, clock_timestamp() + @alive::interval)
-ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until WHERE w.alive_until > clock_timestamp();
+INSERT INTO berth.workers AS w (id, version, provisioners, open_breakers, alive_until)
+VALUES (@id, @version, @provisioners, @open_breakers, clock_timestamp() + @alive::interval)
+ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until, open_breakers = excluded.open_breakers WHERE w.alive_until > clock_timestamp();
 
 -- name: WorkerEnd :exec
 -- Dead from now on: what it held may be taken over at once.

@@ -33,6 +33,7 @@ const (
 	BackoffBase   = time.Second          // first pause after a failure; doubled each time
 	BackoffMax    = 5 * time.Minute      // longest pause after a failure
 	FullWait      = time.Minute          // a place that waits for room looks by itself this often
+	BreakerAfter  = 5                    // calls in a row that a backend as a whole did not answer, and it is left alone but for one try at a time
 	UnavailWait   = 2 * time.Second      // first pause after a backend as a whole did not answer
 	UnavailMax    = time.Minute          // and the longest
 	StrandRetry   = time.Minute          // a place whose provisioner is missing is looked at this often
