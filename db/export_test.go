@@ -20,3 +20,11 @@ func MigrateTo(ctx context.Context, pool *pgxpool.Pool, version int64) error {
 		return err
 	})
 }
+
+// FigureStatements are those of Measure, with arguments.
+var FigureStatements = map[string]struct {
+	SQL  string
+	Args []any
+}{
+	"queue ages": {SQL: queueAges}, "unsettled": {unsettled, []any{10}}, "waiting": {waiting, []any{10}}, "slots": {SQL: slots},
+}

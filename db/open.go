@@ -33,6 +33,7 @@ type PoolOptions struct {
 	Queue    bool            // for River's own statements: planned anew each time
 	Brief    bool            // for a few statements: none is prepared, so a pooler in transaction mode may stand in between
 	Name     string          // shown as application_name; empty is "berth"
+	Tracer   pgx.QueryTracer // told of each statement; nil for none
 	Dial     pgconn.DialFunc // makes the connections, and looks names up; nil for the network
 }
 
@@ -53,6 +54,9 @@ func Open(ctx context.Context, url string, o PoolOptions) (*pgxpool.Pool, error)
 	maps.Copy(params, settings)
 	if o.Brief && config.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
+	if o.Tracer != nil {
+		config.ConnConfig.Tracer = o.Tracer
 	}
 	if o.Dial != nil {
 		config.ConnConfig.DialFunc = o.Dial

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
+	"go.opentelemetry.io/otel/trace"
 
 	"berth/internal/defaults"
 )
@@ -28,6 +30,9 @@ type Config struct {
 	Workers      *river.Workers     // further kinds; nil for none
 	Queues       []string           // further queues, for those kinds
 	Errors       river.ErrorHandler // told of failed jobs; nil for none
+
+	Worked func(kind, outcome string, took time.Duration) // told of each job that was run; nil for none
+	Tracer trace.TracerProvider                           // of the spans of the runs; nil for none
 }
 
 // NewClient makes a client of the queue that is ready to be started. The pool is River's alone: jobs that hold connections
@@ -57,6 +62,10 @@ func NewClient(pool *pgxpool.Pool, c Config) (*river.Client[pgx.Tx], error) {
 	for _, q := range c.Queues {
 		queues[q] = queue
 	}
+	middleware := []rivertype.Middleware{&guard{worked: c.Worked}}
+	if c.Tracer != nil {
+		middleware = append(middleware, newTracing(c.Tracer))
+	}
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		ID: c.ID, Schema: Schema, Logger: c.Logger,
 		Workers: workers, Queues: queues, FetchOnlyKnownKinds: true,
@@ -64,7 +73,7 @@ func NewClient(pool *pgxpool.Pool, c Config) (*river.Client[pgx.Tx], error) {
 		JobTimeout: defaults.JobTimeout, RescueStuckJobsAfter: defaults.RescueAfter, MaxAttempts: defaults.JobMaxAttempts,
 		CompletedJobRetentionPeriod: defaults.JobsKept, CancelledJobRetentionPeriod: defaults.JobsKept, DiscardedJobRetentionPeriod: defaults.DiscardedKept,
 		SoftStopTimeout: defaults.ShutdownSoft,
-		Middleware:      []rivertype.Middleware{&guard{}},
+		Middleware:      middleware,
 		ErrorHandler:    c.Errors,
 	})
 	if err != nil {
@@ -80,16 +89,50 @@ var _ rivertype.WorkerMiddleware = (*guard)(nil)
 
 // guard keeps what a job returns storable. A NUL byte in an error's text would stop every later completion of the whole
 // client, and a panic's value may hold one too.
-type guard struct{ river.MiddlewareDefaults }
+type guard struct {
+	river.MiddlewareDefaults
+	worked func(kind, outcome string, took time.Duration)
+}
+
+// The outcomes of jobs. What a run came to is in the rows; here it only ended, or did not.
+const (
+	Completed   = "completed"
+	Failed      = "failed"
+	Panicked    = "panicked"
+	Cancelled   = "cancelled"   // it asked not to be run again
+	Snoozed     = "snoozed"     // it asked to be run later
+	Interrupted = "interrupted" // by a shutdown, a person, or its time being up
+)
+
+func outcome(ctx context.Context, err error) string {
+	var cancelled *river.JobCancelError
+	var snoozed *river.JobSnoozeError
+	switch {
+	case err == nil:
+		return Completed
+	case errors.As(err, &cancelled):
+		return Cancelled
+	case errors.As(err, &snoozed):
+		return Snoozed
+	case ctx.Err() != nil:
+		return Interrupted
+	}
+	return Failed
+}
 
 // Work runs the job and cleans what comes out of it.
-func (*guard) Work(ctx context.Context, job *rivertype.JobRow, doInner func(context.Context) error) (err error) {
+func (g *guard) Work(ctx context.Context, job *rivertype.JobRow, doInner func(context.Context) error) (err error) {
+	began := time.Now()
 	defer func() {
+		came := outcome(ctx, err)
 		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v", v)
+			came, err = Panicked, fmt.Errorf("panic: %v", v)
 		}
 		if err != nil {
 			err = cleaned{err}
+		}
+		if g.worked != nil {
+			g.worked(job.Kind, came, time.Since(began))
 		}
 	}()
 	return doInner(ctx)

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertype"
 
 	"berth/internal/defaults"
 )
@@ -21,6 +22,7 @@ func NewInserter(logger *slog.Logger) (*Inserter, error) {
 	// The inserter's cooldown bounds how soon a worker is told, so it is as short as the worker's own.
 	client, err := river.NewClient(riverpgxv5.New(nil), &river.Config{
 		Schema: Schema, FetchCooldown: defaults.FetchCooldown, FetchPollInterval: defaults.FetchPoll, Logger: logger,
+		Middleware: []rivertype.Middleware{newTracing(callers{})},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make a client of the queue: %w", err)

@@ -28,6 +28,8 @@ func (e *Engine) call(ctx context.Context, b *backend, p *place) (o *outcome, no
 	cc, cancel := context.WithTimeoutCause(ctx, e.callTimeout, fmt.Errorf("%w: %s have passed", errSlow, e.callTimeout))
 	defer cancel()
 	r := p.resource()
+	cc, span := traced(cc, p)
+	defer func() { endSpan(span, o) }()
 	seen, err := e.step(cc, b, p.desired, r)
 	slow := errors.Is(context.Cause(cc), errSlow)
 	if ctx.Err() != nil && !slow && (err != nil || seen.Phase != p.desired) {

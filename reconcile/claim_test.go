@@ -285,6 +285,7 @@ func TestWorkersLost(t *testing.T) {
 			f.drive(e, kid)
 		}
 	}
+	require.EqualValues(t, 4, e.TakeOvers(), "three innocents, and the killer to be convicted")
 	s := f.stand(kid)
 	require.Empty(t, cmp.Diff(stand{
 		Desired: "ready", Phase: "unknown", Reason: "WorkerLost", State: "{}", Config: "{}", Failures: 1, Lost: 3, GivenUp: true, HasLook: true,

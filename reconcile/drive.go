@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -59,6 +60,7 @@ func (e *Engine) attempt(ctx context.Context, b *backend, id uuid.UUID, as turn)
 		return nil
 	}
 	if p.takenOver {
+		e.takeOvers.Add(1)
 		e.log.Info("taken over from a lost worker", slog.String("resource_id", id.String()), slog.String("provisioner", name), slog.Int("lost", p.lost))
 	}
 	o, notes := e.run(ctx, term, b, p, as)
@@ -79,5 +81,9 @@ func (e *Engine) run(ctx, term context.Context, b *backend, p *place, as turn) (
 	ctx, lapse := context.WithCancelCause(ctx)
 	defer lapse(nil)
 	defer context.AfterFunc(term, func() { lapse(errNotAlive) })()
-	return e.call(ctx, b, p)
+	o, notes = e.call(ctx, b, p)
+	if o == nil && (errors.Is(context.Cause(ctx), errNotAlive) || !time.Now().Before(p.until)) {
+		e.leasesLost.Add(1)
+	}
+	return o, notes
 }

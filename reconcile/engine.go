@@ -53,7 +53,8 @@ type Engine struct {
 	hurryMu sync.Mutex
 	hurried []uuid.UUID // the dead whose places were made due
 
-	overdueAll atomic.Int64 // when all deadlines that passed were last looked at, in nanoseconds
+	overdueAll            atomic.Int64  // when all deadlines that passed were last looked at, in nanoseconds
+	leasesLost, takeOvers atomic.Uint64 // since the start
 
 	callTimeout, dispatchEvery, pruneEvery time.Duration
 }

@@ -44,7 +44,10 @@ type life struct {
 }
 
 func newLife(pool *pgxpool.Pool, version string, names []string, log *slog.Logger, now func() time.Time) *life {
-	return &life{config: pool.Config().ConnConfig.Copy(), version: version, names: names, log: log, now: now, q: dbsqlc.New(), id: uuid.New(), failed: true}
+	return &life{
+		config: pool.Config().ConnConfig.Copy(), version: version, names: names, log: log, now: now, q: dbsqlc.New(),
+		breakers: func() []string { return []string{} }, id: uuid.New(), failed: true,
+	}
 }
 
 func (l *life) current() uuid.UUID {

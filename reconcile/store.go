@@ -34,6 +34,9 @@ func (e *Engine) store(o *outcome) {
 				return
 			}
 		}
+		if !time.Now().Before(o.until) {
+			e.leasesLost.Add(1)
+		}
 		e.log.Warn("an outcome could not be stored in time; the place is looked at anew",
 			slog.String("resource_id", o.id.String()), slog.String("provisioner", o.provisioner))
 		// Its notes need no deployment to be stored, and nothing is counted against the place.
@@ -52,6 +55,7 @@ func (e *Engine) commit(o *outcome) bool {
 	case err == nil:
 		return true
 	case errors.Is(err, errFenced):
+		e.leasesLost.Add(1)
 		e.log.Info("an outcome came too late and was dropped", slog.String("resource_id", o.id.String()), slog.String("provisioner", o.provisioner))
 		return true
 	case !errors.Is(err, errBusy):

@@ -36,6 +36,8 @@ stub internal/defaults
 stub provisioner/leaf
 
 stub internal/postgres berth/internal/defaults !berth/leaf $pgx
+stub internal/telemetry berth/internal/defaults !berth/db !berth/leaf $pgx
+stub internal/health berth/internal/defaults berth/db $pgx !$river !berth/db/dbsqlc !berth/jobs !berth/reconcile !berth/leaf !berth/internal/leaf
 stub jobs $river $pgx berth/internal/defaults !berth/leaf !berth/internal/leaf !berth/provisioner !berth/db !io/ioutil !log !math/rand
 stub jobs/stub_test.go berth/leaf $require !github.com/stretchr/testify/assert !github.com/stretchr/testify/suite
 stub provisioner errors $uuid berth/internal/defaults !$pgx !$river !berth/leaf !berth/internal/leaf !berth/provisioner/leaf

@@ -13,6 +13,7 @@ import (
 
 	"berth/db"
 	"berth/internal/defaults"
+	"berth/internal/telemetry"
 	"berth/lifecycle"
 )
 
@@ -24,6 +25,7 @@ type app struct {
 	*cli
 	lookupEnv      func(string) (string, bool)
 	stdout, stderr io.Writer
+	tracing        *telemetry.Telemetry // of the command, nil where it is not traced
 }
 
 // log is the logger of a command. What stands here is its level where none was asked for.
@@ -48,7 +50,7 @@ func (a *app) open(ctx context.Context) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return db.Open(ctx, url, db.PoolOptions{Brief: true})
+	return db.Open(ctx, url, db.PoolOptions{Brief: true, Tracer: a.tracing.Statements()})
 }
 
 // admin is a database and the calls of an admin on it.

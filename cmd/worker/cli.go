@@ -29,8 +29,9 @@ type cli struct {
 	Config struct {
 		Check configCheck `cmd:"" help:"Check the configured provisioners and show them, secrets masked."`
 	} `cmd:"" help:"The configured provisioners."`
-	Bench   benchCommand `cmd:"" help:"Measure the figures, each side by side with its yardstick, on a private Postgres."`
-	Migrate struct {
+	Bench       benchCommand `cmd:"" help:"Measure the figures, each side by side with its yardstick, on a private Postgres."`
+	Healthcheck healthcheck  `cmd:"" help:"Ask the worker of this machine whether it is ready: 0 if it is, 1 with the reasons if not."`
+	Migrate     struct {
 		Up     migrateUp     `cmd:"" help:"Bring the schema to what this worker needs. May be repeated."`
 		Down   migrateDown   `cmd:"" help:"Drop all tables. Refused while there are deployments or resources."`
 		Status migrateStatus `cmd:"" help:"Show how far the schema is migrated."`
@@ -99,12 +100,14 @@ func run(ctx context.Context, args []string, lookupEnv func(string) (string, boo
 	if err != nil {
 		return usage(err, args)
 	}
-	return cancelled(ctx, command.Run(&app{&c, lookupEnv, stdout, stderr}))
+	a := &app{cli: &c, lookupEnv: lookupEnv, stdout: stdout, stderr: stderr}
+	return cancelled(ctx, a.traced(ctx, command))
 }
 
 // vars are the numbers that help shows.
 func vars() map[string]string {
 	return map[string]string{
+		"listen":       defaults.Listen,
 		"wait_timeout": defaults.Timeout.String(), "page": strconv.Itoa(defaults.Page), "max_workers": strconv.Itoa(defaults.MaxWorkers),
 		"demo_timeout": defaults.DemoTimeout.String(), "bench_names": strings.Join(bench.Names(), ", "), "demo_size": strconv.Itoa(defaults.DemoSize),
 	}

@@ -9,6 +9,7 @@ import (
 type runCommand struct {
 	setFlags
 	versionFlag
+	listenFlag
 	MaxWorkers int `name:"max-workers" placeholder:"N" default:"${max_workers}" help:"How many jobs of each provisioner are worked at once. ${max_workers} if not given."`
 }
 
@@ -17,6 +18,9 @@ const maxMaxWorkers = 10000
 
 // Validate refuses what would take no jobs.
 func (c *runCommand) Validate() error {
+	if err := c.listenFlag.Validate(); err != nil {
+		return err
+	}
 	if c.MaxWorkers < 1 || c.MaxWorkers > maxMaxWorkers {
 		return fmt.Errorf("--max-workers: %d is out of range: use 1 to %d", c.MaxWorkers, maxMaxWorkers)
 	}
@@ -24,7 +28,7 @@ func (c *runCommand) Validate() error {
 }
 
 // Run takes jobs until a signal ends it. "ready" on stdout says that it takes them.
-func (c *runCommand) Run(ctx context.Context, a *app) error {
+func (c *runCommand) Run(ctx context.Context, a *app) (err error) {
 	f := a.configured(c.setFlags)
 	f.options = c.options()
 	if _, err := f.look(); err != nil { // before anything is connected
@@ -35,19 +39,37 @@ func (c *runCommand) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	logger := a.log("info")
-	w, err := work(ctx, url, f, workOptions{maxWorkers: c.MaxWorkers}, logger)
-	if errors.Is(cancelled(ctx, err), errInterrupted) {
-		return nil // it was told to stop before it had begun
-	}
+	traces, err := a.traces(ctx, logger)
 	if err != nil {
 		return err
 	}
+	defer traces.Stop(context.WithoutCancel(ctx))
+	server, err := c.serve(ctx, logger)
+	if err != nil {
+		return unlessStopped(ctx, err)
+	}
+	defer func() { err = errors.Join(err, endServing(ctx, server)) }()
+	w, err := work(ctx, url, f, workOptions{maxWorkers: c.MaxWorkers, health: server, traces: traces}, logger)
+	if err != nil {
+		return unlessStopped(ctx, err)
+	}
 	fmt.Fprintln(a.stdout, "ready")
 	<-ctx.Done()
+	if server != nil {
+		server.Stopping() // before anything stops
+	}
 	logger.Info("stopping: no more jobs are taken")
 	if err := w.stop(context.WithoutCancel(ctx)); err != nil {
 		return fmt.Errorf("stop: %w", err)
 	}
 	logger.Info("stopped")
 	return nil
+}
+
+// unlessStopped is the error, or none if the worker was told to stop before it had begun.
+func unlessStopped(ctx context.Context, err error) error {
+	if errors.Is(cancelled(ctx, err), errInterrupted) {
+		return nil
+	}
+	return err
 }

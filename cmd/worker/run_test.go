@@ -75,7 +75,7 @@ type process struct {
 
 func start(t *testing.T, env map[string]string, args ...string) *process {
 	t.Helper()
-	return startCommand(t, exec.CommandContext(t.Context(), os.Args[0], args...), env)
+	return startCommand(t, exec.CommandContext(t.Context(), os.Args[0], unheard(args)...), env)
 }
 
 // startCommand is start for a command whose stderr may be something else than a pipe to the test.

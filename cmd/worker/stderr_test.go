@@ -55,7 +55,7 @@ func TestStderrThatTakesNothing(t *testing.T) {
 			b.ok("org", "create", "acme")
 			b.ok("project", "create", "acme/web")
 
-			p := startCommand(t, deaf("run", "--log-level", "debug"), b.env)
+			p := startCommand(t, deaf(unheard([]string{"run", "--log-level", "debug"})...), b.env)
 			p.line(p.stdout, "ready")
 			id := uuid.NewString()
 			d := decode[lifecycle.Deployment](t, b.ok("deployment", "create", "acme/web", "--id", id, "--wait", patience.String(), "-o", "json"))

@@ -15,6 +15,7 @@ import (
 
 	"berth/db/dbsqlc"
 	"berth/internal/defaults"
+	"berth/internal/telemetry"
 	"berth/lifecycle"
 )
 
@@ -69,6 +70,7 @@ func (ad *admin) change(ctx context.Context, a *app, id uuid.UUID, out output, w
 // await looks at a deployment until it is in the state. It gives up when it is errored, deleted, or out of time, and says why. A
 // database that went away may come back in time. What was seen last comes back too; nothing if there is none.
 func (ad *admin) await(ctx context.Context, id uuid.UUID, state string, most time.Duration) (last lifecycle.Deployment, err error) {
+	ctx = telemetry.Untraced(ctx)
 	deadline := time.NewTimer(most)
 	defer deadline.Stop()
 	tick := time.NewTicker(defaults.WaitPoll)

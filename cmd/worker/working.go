@@ -14,6 +14,8 @@ import (
 
 	"berth/db"
 	"berth/internal/defaults"
+	"berth/internal/health"
+	"berth/internal/telemetry"
 	"berth/jobs"
 	"berth/lifecycle"
 	"berth/provisioner"
@@ -32,6 +34,9 @@ type working struct {
 type workOptions struct {
 	maxWorkers  int
 	keepDefault bool // leave the default provisioner as it is, where there is one
+
+	health *health.Server       // told of what is worked; nil for none
+	traces *telemetry.Telemetry // nil for none
 }
 
 // work starts a process that takes jobs of the configured provisioners. It refuses a schema that is not the one it knows, a clock
@@ -43,7 +48,7 @@ func work(ctx context.Context, url string, f configured, o workOptions, logger *
 			err = errors.Join(err, w.stop(context.WithoutCancel(ctx)))
 		}
 	}()
-	pool, err := w.open(ctx, url, db.PoolOptions{MaxConns: defaults.EnginePool, Worker: true, Name: "berth worker"})
+	pool, err := w.open(ctx, url, db.PoolOptions{MaxConns: defaults.EnginePool, Worker: true, Name: "berth worker", Tracer: o.traces.Statements()})
 	if err != nil {
 		return nil, err
 	}
@@ -77,9 +82,13 @@ func work(ctx context.Context, url string, f configured, o workOptions, logger *
 	if err := w.engine.Start(ctx); err != nil {
 		return nil, err
 	}
-	queue, err := jobs.NewClient(queuePool, jobs.Config{
-		Provisioners: set.Names(), MaxWorkers: o.maxWorkers, Driver: w.engine, Logger: queueLogger(logger), ID: uuid.NewString(),
-	})
+	config := jobs.Config{
+		Provisioners: set.Names(), MaxWorkers: o.maxWorkers, Driver: w.engine, Logger: queueLogger(logger), ID: uuid.NewString(), Tracer: o.traces.Provider(),
+	}
+	if o.health != nil {
+		config.Worked = o.health.Worked
+	}
+	queue, err := jobs.NewClient(queuePool, config)
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +96,9 @@ func work(ctx context.Context, url string, f configured, o workOptions, logger *
 		return nil, err
 	}
 	w.queue = queue
+	if o.health != nil {
+		o.health.Started(health.Worker{Pool: pool, Engine: w.engine, Queue: queue})
+	}
 	logger.Info("started: jobs are taken", slog.Any("provisioners", set.Names()), slog.String("version", programVersion()),
 		slog.String("runtime_version", cmp.Or(f.options.RuntimeVersion, "latest")))
 	return w, nil

@@ -100,6 +100,21 @@ const (
 	TakePause    = 10 * time.Millisecond // first pause between those; doubled each time
 )
 
+// Health, metrics and traces.
+const (
+	Listen         = "127.0.0.1:8080" // where run answers, if not told otherwise
+	ReadyTimeout   = 2 * time.Second  // of what /readyz asks the database
+	ReadyFor       = time.Second      // an answer of /readyz holds so long
+	FiguresTimeout = 2 * time.Second  // of what /metrics asks the database
+	FiguresFor     = 5 * time.Second  // and its answer holds so long
+	FiguresMost    = 10000            // places of a kind that it reads at most
+	HeaderTimeout  = 5 * time.Second  // of reading a request's header
+	AnswerTimeout  = 10 * time.Second // of reading a request, and of writing the answer
+	IdleTimeout    = time.Minute      // a connection without a request is kept so long
+	ProbeTimeout   = 5 * time.Second  // of worker healthcheck
+	TraceFlush     = 3 * time.Second  // what was traced last gets so long to be sent when a process ends
+)
+
 // The command line.
 const (
 	WaitPoll    = 200 * time.Millisecond // how often a command that waits looks
