@@ -14,6 +14,7 @@ import (
 	"berth/db"
 	"berth/internal/defaults"
 	"berth/internal/telemetry"
+	"berth/internal/terminal"
 	"berth/lifecycle"
 )
 
@@ -33,8 +34,10 @@ func (a *app) log(level string) *slog.Logger {
 	return newLogger(a.stderr, cmp.Or(a.LogLevel, level), a.lookupEnv)
 }
 
-// say tells a person how things go.
-func (a *app) say(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }
+// say tells a person how things go, in one line.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintln(a.stderr, terminal.Clean(fmt.Sprintf(format, args...)))
+}
 
 // url names the database.
 func (a *app) url() (string, error) {

@@ -86,7 +86,7 @@ func (s *show) line(d lifecycle.Deployment) {
 		now.at = d.UpdatedAt.Local()
 	}
 	if d.State == lifecycle.Running {
-		now.more = d.RuntimeHost
+		now.more = terminal.Clean(d.RuntimeHost)
 	} else {
 		now.more = terminal.Clean(strings.TrimPrefix(because(d), ": "))
 	}

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"time"
+
+	"berth/internal/terminal"
 )
 
 // output is how a result is written.
@@ -24,10 +27,14 @@ func (o output) write(w io.Writer, v any, table func() io.WriterTo) error {
 }
 
 func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("encode the result: %w", err)
+	}
+	if _, err := w.Write(terminal.CleanJSON(b.Bytes())); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
 	return nil

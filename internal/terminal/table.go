@@ -3,7 +3,6 @@ package terminal
 import (
 	"io"
 	"strings"
-	"unicode/utf8"
 )
 
 // Width is how wide a table may be.
@@ -15,7 +14,7 @@ const gap = 2
 type Column struct {
 	Head  string
 	Right bool // numbers
-	Least int  // the table may be narrowed by cutting this column down to so many characters; 0: never cut
+	Least int  // the table may be narrowed by cutting this column down to so many columns of the screen; 0: never cut
 }
 
 // A Table is rows under heads. Widths follow from what is in it; where that is wider than Width, the widest of the columns
@@ -52,7 +51,7 @@ func (t *Table) WriteTo(w io.Writer) (int64, error) {
 		var line strings.Builder
 		for i, cell := range row {
 			cell = Cut(cell, widths[i])
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			pad := strings.Repeat(" ", widths[i]-Columns(cell))
 			if i > 0 {
 				line.WriteString(strings.Repeat(" ", gap))
 			}
@@ -72,16 +71,16 @@ func (t *Table) widths() []int {
 	widths := make([]int, len(t.columns))
 	total := gap * (len(t.columns) - 1)
 	for i, c := range t.columns {
-		widths[i] = utf8.RuneCountInString(c.Head)
+		widths[i] = Columns(c.Head)
 		for _, row := range t.rows {
-			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+			widths[i] = max(widths[i], Columns(row[i]))
 		}
 		total += widths[i]
 	}
 	for total > Width {
 		widest := -1
 		for i, c := range t.columns {
-			if c.Least > 0 && widths[i] > max(c.Least, utf8.RuneCountInString(c.Head)) && (widest < 0 || widths[i] > widths[widest]) {
+			if c.Least > 0 && widths[i] > max(c.Least, Columns(c.Head)) && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
 		}
