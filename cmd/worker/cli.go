@@ -71,6 +71,8 @@ type cli struct {
 	} `cmd:"" help:"Resources: what deployments need."`
 	Provisioner struct {
 		List     provisionerList     `cmd:"" help:"List provisioners, with their hosts and the room there."`
+		Show     provisionerShow     `cmd:"" help:"Show one provisioner, with its hosts and what keeps it from being worked."`
+		Explain  provisionerExplain  `cmd:"" help:"Say where a new resource of a static pool would be placed, or why not, host by host."`
 		Pause    provisionerPause    `cmd:"" help:"Make, repair and restart nothing at a provisioner until it is resumed. Stop and delete go on."`
 		Resume   provisionerResume   `cmd:"" help:"End the pause of a provisioner. What it held is done at once, in order."`
 		Cordon   provisionerCordon   `cmd:"" help:"Let a host of a static pool take no new resources."`

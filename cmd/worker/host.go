@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"berth/db/dbstatic"
@@ -20,21 +19,11 @@ type hostArguments struct {
 
 // cordon closes the host to new resources, or opens it again. What is so already counts as done.
 func (h hostArguments) cordon(ctx context.Context, ad *admin, cordoned bool) error {
-	known, err := ad.Provisioners(ctx, ad.pool)
-	if err != nil {
+	if _, err := ad.knownStatic(ctx, h.Name); err != nil {
 		return err
 	}
-	i := slices.IndexFunc(known, func(k lifecycle.Known) bool { return k.Name == h.Name })
-	if i < 0 {
-		return &lifecycle.Error{Kind: lifecycle.ErrNotFound, What: fmt.Sprintf("provisioner %q", shortened([]byte(h.Name))),
-			Why: "it is not registered", Remedy: "see worker provisioner list"}
-	}
-	if known[i].Type != static.Type {
-		return &lifecycle.Error{Kind: lifecycle.ErrInvalid, What: fmt.Sprintf("provisioner %q", h.Name),
-			Why: fmt.Sprintf("it is of type %q and has no hosts", known[i].Type), Remedy: "name a static one"}
-	}
 	store := dbstatic.New(ad.pool)
-	err = store.Cordon(ctx, h.Name, h.Host, cordoned)
+	err := store.Cordon(ctx, h.Name, h.Host, cordoned)
 	if !errors.Is(err, dbstatic.ErrNoHost) {
 		return err
 	}

@@ -84,6 +84,7 @@ func TestHostile(t *testing.T) {
 	}
 	for _, listing := range [][]string{
 		{"org", "list"}, {"project", "list"}, {"deployment", "list"}, {"deployment", "events", ids[0]}, {"resource", "list"}, {"provisioner", "list"},
+		{"provisioner", "show", "static-example"}, {"provisioner", "explain", "static-example", "--slots", "1"},
 	} {
 		table, document := b.seen(listing...)
 		for part := range strings.SplitSeq(table, "\n\n") {

@@ -60,8 +60,8 @@ func meaning(reason string) matter {
 
 // provisioners are how they stand just now; none where that is not known.
 type provisioners map[string]struct {
-	missing bool
-	workers int64
+	missing, paused bool
+	workers         int64
 }
 
 // provisionersNow looks how they stand. What only they tell is left out where they can not be asked for.
@@ -77,7 +77,7 @@ func (ad *admin) provisionersNow(ctx context.Context) provisioners {
 	all := provisioners{}
 	for _, k := range known {
 		p := all[k.Name]
-		p.missing, p.workers = k.Missing, live[k.Name]
+		p.missing, p.paused, p.workers = k.Missing, k.Paused, live[k.Name]
 		all[k.Name] = p
 	}
 	return all
@@ -90,6 +90,10 @@ func (p provisioners) held(r lifecycle.Resource) matter {
 	case !known:
 	case at.missing:
 		return about(meaning("ProvisionerMissing"), r, nil)
+	case r.Reason == "Paused", r.DesiredPhase == "ready" && r.PausedAt != nil:
+		return about(meaning("Paused"), r, nil)
+	case r.Reason == "ProvisionerPaused", r.DesiredPhase == "ready" && at.paused:
+		return about(meaning("ProvisionerPaused"), r, nil)
 	case at.workers == 0:
 		return matter{fmt.Sprintf("no worker that has provisioner %q is up", r.Provisioner), "start worker run"}
 	}
@@ -101,6 +105,8 @@ func (p provisioners) of(r lifecycle.Resource, deployment *uuid.UUID, now time.T
 	onItsWay := r.Phase != r.DesiredPhase || r.ObservedGeneration == 0
 	held := p.held(r)
 	switch {
+	case r.GivenUpAt != nil && r.Reason != "":
+		return about(meaning(r.Reason), r, deployment)
 	case onItsWay && held.words != "":
 		return held
 	case r.Reason != "":

@@ -148,6 +148,10 @@ func TestMatter(t *testing.T) {
 		return p
 	}
 	up := at(false, 1)
+	paused := provisioners{}
+	entry := up["static-eu"]
+	entry.paused = true
+	paused["static-eu"] = entry
 	ready := lifecycle.Resource{ID: id, Provisioner: "static-eu", Phase: "ready", DesiredPhase: "ready", ObservedGeneration: 1, Generation: 1}
 	with := func(change func(*lifecycle.Resource)) lifecycle.Resource {
 		r := ready
@@ -167,6 +171,10 @@ func TestMatter(t *testing.T) {
 		"NoRoom":     {"its reason is explained", up, waits, "no room", "worker provisioner show static-eu"},
 		"Missing":    {"what keeps it from being looked at comes first", at(true, 0), waits, "no live worker", "has static-eu configured"},
 		"NoWorker":   {"also for a short while", at(false, 0), waits, "no worker that has", "start worker run"},
+		"Paused":     {"a pause is what it waits for", up, with(func(r *lifecycle.Resource) { r.Phase, r.PausedAt = "absent", &past }), "it is paused", "resource resume " + id.String()},
+		"PausedAt":   {"also one of all that is there", paused, waits, "its provisioner is paused", "provisioner resume static-eu"},
+		"Parked":     {"a stop is not held by it", paused, with(func(r *lifecycle.Resource) { r.Phase, r.DesiredPhase = "ready", "hibernated" }), "on its way", "nothing"},
+		"GivenUp":    {"what was given up says why first", paused, with(func(r *lifecycle.Resource) { r.Phase, r.Reason, r.GivenUpAt = "absent", "NeverFits", &past }), "larger than every host", "--slots N"},
 		"Unknown":    {"what could not be asked for is not told", nil, waits, "no room", "uncordon"},
 		"Invalid":    {"names are filled in", up, with(func(r *lifecycle.Resource) { r.Phase, r.Reason = "absent", "Invalid" }), "can not be met", "deployment update " + owner.String()},
 		"Lost":       {"also its own", up, with(func(r *lifecycle.Resource) { r.Phase, r.Reason = "unknown", "WorkerLost" }), "set aside", "resource reconcile " + id.String()},

@@ -101,12 +101,16 @@ func (ad *admin) listed(ctx context.Context, known []lifecycle.Known) ([]listed,
 	return all, nil
 }
 
+func shownHost(r static.Runtime) host {
+	return host{r.URL, r.Slots, r.Used, r.Cordoned, r.UnhealthySince.IsZero(), r.Removed}
+}
+
 // room fills in what is known of the hosts of a pool. One that left the configuration counts no more.
 func (l *listed) room(runtimes []static.Runtime) {
 	hosts := make([]host, len(runtimes))
 	var total, used, largest int
 	for i, r := range runtimes {
-		h := host{r.URL, r.Slots, r.Used, r.Cordoned, r.UnhealthySince.IsZero(), r.Removed}
+		h := shownHost(r)
 		hosts[i] = h
 		if h.Removed {
 			continue

@@ -62,6 +62,13 @@ func TestResourceReconcile(t *testing.T) {
 	require.EqualValues(t, 2, decode[shownResource](t, r.stdout).Places[0].Generation)
 	require.Equal(t, 1, b.count("SELECT count(*) FROM berth.river_job WHERE priority = 1 AND queue = 'provisioner-static-example'"))
 
+	b.ok("resource", "pause", id)
+	require.Contains(t, b.worker("resource", "reconcile", id).stderr, "it is paused: nothing of it is made, repaired or restarted: worker resource resume "+id)
+	b.ok("resource", "resume", id)
+	b.ok("provisioner", "pause", "static-example")
+	require.Contains(t, b.worker("resource", "reconcile", id).stderr, ": worker provisioner resume static-example")
+	b.ok("provisioner", "resume", "static-example")
+
 	b.exec("UPDATE berth.provisioners SET seen_at = now() - interval '11 minutes'")
 	r = b.worker("resource", "reconcile", id)
 	require.Contains(t, r.stderr, "no live worker has its provisioner: start a worker that has static-example configured")

@@ -347,16 +347,21 @@ func (q *Queries) PlaceOwners(ctx context.Context, db DBTX, ids []uuid.UUID) ([]
 }
 
 const placePage = `-- name: PlacePage :many
-SELECT id, provisioner, deployment_id, type, name, desired_phase, phase, reason, message, args, config, generation, observed_generation,
-    intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at, paused_at
-FROM berth.resource_details
-WHERE id > $1::uuid
-  AND ($2::uuid IS NULL OR deployment_id = $2::uuid)
-  AND ($3::text IS NULL OR provisioner = $3::text)
-  AND ($4::text IS NULL OR type = $4::text)
-  AND ($5::text IS NULL OR phase = $5::text)
-  AND ($6::text IS NULL OR reason = $6::text)
-ORDER BY id FETCH FIRST ($7::int) ROWS WITH TIES
+SELECT d.id, d.provisioner, d.deployment_id, d.type, d.name, d.desired_phase, d.phase, d.reason, d.message, d.args, d.config, d.generation,
+    d.observed_generation, d.intent_generation, d.failures, d.failing_since, d.given_up_at, d.retry_at, d.deadline_at, d.paused_at
+FROM (
+    SELECT p.id, p.provisioner FROM berth.provisioner_resources p
+    WHERE p.id > $1::uuid
+      AND ($2::uuid IS NULL OR p.deployment_id = $2::uuid)
+      AND ($3::text IS NULL OR p.provisioner = $3::text)
+      AND ($4::text IS NULL OR p.type = $4::text)
+      AND ($5::text IS NULL OR p.phase = $5::text)
+      AND ($6::text IS NULL OR CASE $6::text WHEN 'Paused' THEN p.paused_at IS NOT NULL
+          WHEN 'ProvisionerPaused' THEN EXISTS (SELECT FROM berth.provisioners v WHERE v.name = p.provisioner AND v.paused_at IS NOT NULL)
+          ELSE p.reason = $6::text END)
+    ORDER BY p.id FETCH FIRST ($7::int) ROWS WITH TIES) page
+CROSS JOIN LATERAL (SELECT x.id, x.provisioner, x.deployment_id, x.type, x.name, x.desired_phase, x.phase, x.reason, x.message, x.args, x.config, x.generation, x.observed_generation, x.intent_generation, x.failures, x.failing_since, x.given_up_at, x.retry_at, x.deadline_at, x.paused_at, x.created_at FROM berth.resource_details x WHERE x.id = page.id AND x.provisioner = page.provisioner OFFSET 0) d
+ORDER BY d.id
 `
 
 type PlacePageParams struct {
@@ -392,7 +397,8 @@ type PlacePageRow struct {
 	PausedAt           *time.Time
 }
 
-// Whoever has the last id of the page has all of its places there.
+// Whoever has the last id of the page has all of its places there. The page is found in the table, in the order of its key; how its
+// places stand is looked up for them alone. The reason is that of the last outcome, or what is paused.
 func (q *Queries) PlacePage(ctx context.Context, db DBTX, arg *PlacePageParams) ([]*PlacePageRow, error) {
 	rows, err := db.Query(ctx, placePage,
 		arg.After,

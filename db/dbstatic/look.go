@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"berth/db/dbsqlc"
 	"berth/provisioner/static"
 )
 
@@ -59,7 +60,11 @@ func (s *Store) Runtimes(ctx context.Context, pool static.Pool) ([]static.Runtim
 
 // RuntimesOf is Runtimes of many pools at once.
 func (s *Store) RuntimesOf(ctx context.Context, pools []string) (map[string][]static.Runtime, error) {
-	rows, err := s.pool.Query(ctx, `
+	return runtimes(ctx, s.pool, pools)
+}
+
+func runtimes(ctx context.Context, db dbsqlc.DBTX, pools []string) (map[string][]static.Runtime, error) {
+	rows, err := db.Query(ctx, `
 		SELECT o.provisioner, o.host, o.url, o.audience, o.data_dir, o.slots, o.used, o.failed_pings, o.cordoned_at IS NOT NULL, o.unhealthy_since, o.removed_at IS NOT NULL
 		FROM berth.static_runtimes o WHERE o.provisioner = ANY ($1) AND (o.removed_at IS NULL OR o.used > 0) ORDER BY o.provisioner, o.host`, pools)
 	if err != nil {

@@ -119,17 +119,23 @@ WHERE p.id = l.id AND p.provisioner = l.provisioner
 RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, (v.seen_at < clock_timestamp() - @missing_for::interval)::boolean AS missing;
 
 -- name: PlacePage :many
--- Whoever has the last id of the page has all of its places there.
-SELECT id, provisioner, deployment_id, type, name, desired_phase, phase, reason, message, args, config, generation, observed_generation,
-    intent_generation, failures, failing_since, given_up_at, retry_at, deadline_at, paused_at
-FROM berth.resource_details
-WHERE id > @after::uuid
-  AND (sqlc.narg(deployment_id)::uuid IS NULL OR deployment_id = sqlc.narg(deployment_id)::uuid)
-  AND (sqlc.narg(provisioner)::text IS NULL OR provisioner = sqlc.narg(provisioner)::text)
-  AND (sqlc.narg(type)::text IS NULL OR type = sqlc.narg(type)::text)
-  AND (sqlc.narg(phase)::text IS NULL OR phase = sqlc.narg(phase)::text)
-  AND (sqlc.narg(reason)::text IS NULL OR reason = sqlc.narg(reason)::text)
-ORDER BY id FETCH FIRST (@most::int) ROWS WITH TIES;
+-- Whoever has the last id of the page has all of its places there. The page is found in the table, in the order of its key; how its
+-- places stand is looked up for them alone. The reason is that of the last outcome, or what is paused.
+SELECT d.id, d.provisioner, d.deployment_id, d.type, d.name, d.desired_phase, d.phase, d.reason, d.message, d.args, d.config, d.generation,
+    d.observed_generation, d.intent_generation, d.failures, d.failing_since, d.given_up_at, d.retry_at, d.deadline_at, d.paused_at
+FROM (
+    SELECT p.id, p.provisioner FROM berth.provisioner_resources p
+    WHERE p.id > @after::uuid
+      AND (sqlc.narg(deployment_id)::uuid IS NULL OR p.deployment_id = sqlc.narg(deployment_id)::uuid)
+      AND (sqlc.narg(provisioner)::text IS NULL OR p.provisioner = sqlc.narg(provisioner)::text)
+      AND (sqlc.narg(type)::text IS NULL OR p.type = sqlc.narg(type)::text)
+      AND (sqlc.narg(phase)::text IS NULL OR p.phase = sqlc.narg(phase)::text)
+      AND (sqlc.narg(reason)::text IS NULL OR CASE sqlc.narg(reason)::text WHEN 'Paused' THEN p.paused_at IS NOT NULL
+          WHEN 'ProvisionerPaused' THEN EXISTS (SELECT FROM berth.provisioners v WHERE v.name = p.provisioner AND v.paused_at IS NOT NULL)
+          ELSE p.reason = sqlc.narg(reason)::text END)
+    ORDER BY p.id FETCH FIRST (@most::int) ROWS WITH TIES) page
+CROSS JOIN LATERAL (SELECT x.* FROM berth.resource_details x WHERE x.id = page.id AND x.provisioner = page.provisioner OFFSET 0) d
+ORDER BY d.id;
 
 -- name: PlaceGet :many
 -- Every place of a resource, the current one first.

@@ -62,14 +62,14 @@ func (s *Static) cannotGrow(ctx context.Context, p Place) string {
 
 // stand says how much a host takes, or why nothing.
 func stand(h Runtime) string {
-	if why := closed(h); why != "" {
+	if why := h.Closed(); why != "" {
 		return why
 	}
 	return fmt.Sprintf("%d of %d free", max(h.Slots-h.Used, 0), h.Slots)
 }
 
-// closed says why a host takes no new resources; empty if it does.
-func closed(h Runtime) string {
+// Closed says why a host takes no new resources; empty if it does.
+func (h Runtime) Closed() string {
 	switch {
 	case h.Removed:
 		return "removed from the configuration"

@@ -14,6 +14,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"berth/db/dbstatic"
 	"berth/internal/defaults"
 	"berth/provisioner/static"
 )
@@ -225,10 +226,18 @@ func TestPoolDoesAsTheModel(t *testing.T) {
 				if row := m.rows[r]; row != nil && rapid.Bool().Draw(t, "was ready") {
 					on = row.Host
 				}
+				comes := m.rows[r] == nil
+				foretold, err := w.store.Explain(ctx, pool.Name, n)
+				require.NoError(t, err)
 				never := m.take(r, n, on)
 				p, err := w.store.Take(ctx, pool, static.Take{Resource: r, Fence: w.fence(pool.Name, r), Slots: n, ReadyOn: on})
 				require.NoError(t, err)
 				require.Equal(t, never, p.NeverFits)
+				if comes { // it goes where it was said to go, and nowhere else could it have
+					require.Equal(t, p.Key, foretold.Host(pool.Pack))
+					require.Equal(t, p.NeverFits, n > foretold.Listed)
+					require.Equal(t, foretold.Host(true) != "", slices.ContainsFunc(foretold.Verdicts, func(v dbstatic.Verdict) bool { return v.Fits }))
+				}
 				want := modelRow{}
 				if row := m.rows[r]; row != nil {
 					want = *row

@@ -118,7 +118,7 @@ func (s *Static) Check(ctx context.Context) (provisioner.Capacity, error) {
 		if h.Used > h.Slots {
 			c.Problems = append(c.Problems, fmt.Sprintf("%s: holds %d of %s", h.URL, h.Used, slots(h.Slots)))
 		}
-		c.Hosts = append(c.Hosts, provisioner.Host{Name: h.URL, Slots: h.Slots, Used: h.Used, Closed: closed(h)})
+		c.Hosts = append(c.Hosts, provisioner.Host{Name: h.URL, Slots: h.Slots, Used: h.Used, Closed: h.Closed()})
 	}
 	if waiting > 0 {
 		c.Problems = append(c.Problems, fmt.Sprintf("waiting for room: %d", waiting))
