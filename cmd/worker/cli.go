@@ -29,6 +29,7 @@ type cli struct {
 	Config struct {
 		Check configCheck `cmd:"" help:"Check the configured provisioners and show them, secrets masked."`
 	} `cmd:"" help:"The configured provisioners."`
+	Completion  completion   `cmd:"" help:"Write a script that has a shell complete commands and flags."`
 	Bench       benchCommand `cmd:"" help:"Measure the figures, each side by side with its yardstick, on a private Postgres."`
 	Healthcheck healthcheck  `cmd:"" help:"Ask the worker of this machine whether it is ready: 0 if it is, 1 with the reasons if not."`
 	Migrate     struct {

@@ -18,7 +18,7 @@ import (
 )
 
 // needNoDatabase are the commands that never ask for DATABASE_URL.
-var needNoDatabase = []string{"config check", "bench", "healthcheck"}
+var needNoDatabase = []string{"config check", "bench", "healthcheck", "completion"}
 
 // bringTheSchema are the commands that are there for a database without it.
 var bringTheSchema = []string{"migrate up", "dev"}

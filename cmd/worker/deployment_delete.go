@@ -33,7 +33,7 @@ func (c *deploymentDelete) Run(ctx context.Context, a *app) error {
 			}
 			return nil
 		}
-		_, err = ad.await(ctx, c.ID.UUID, lifecycle.Deleted, c.Wait)
+		_, err = ad.await(ctx, a, c.ID.UUID, lifecycle.Deleted, c.Wait)
 		if err == nil {
 			a.say("deployment %s is deleted", c.ID)
 		}

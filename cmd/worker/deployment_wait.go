@@ -17,7 +17,7 @@ func (c *deploymentWait) Validate() error { return positive("--timeout", c.Timeo
 // Run waits for the state.
 func (c *deploymentWait) Run(ctx context.Context, a *app) error {
 	return a.reading(ctx, func(ad *admin) error {
-		d, err := ad.await(ctx, c.ID.UUID, c.For, c.Timeout)
+		d, err := ad.await(ctx, a, c.ID.UUID, c.For, c.Timeout)
 		if err == nil {
 			a.say("deployment %s is %s", c.ID, c.For+at(d))
 		}

@@ -16,6 +16,7 @@ import (
 	"berth/db/dbsqlc"
 	"berth/internal/defaults"
 	"berth/internal/telemetry"
+	"berth/internal/terminal"
 	"berth/lifecycle"
 )
 
@@ -57,7 +58,7 @@ func (ad *admin) change(ctx context.Context, a *app, id uuid.UUID, out output, w
 	var waited error
 	if w.Wait > 0 {
 		var seen lifecycle.Deployment
-		if seen, waited = ad.await(ctx, id, d.DesiredState, w.Wait); seen.ID == id {
+		if seen, waited = ad.await(ctx, a, id, d.DesiredState, w.Wait); seen.ID == id {
 			d = seen
 		}
 	}
@@ -69,12 +70,13 @@ func (ad *admin) change(ctx context.Context, a *app, id uuid.UUID, out output, w
 
 // await looks at a deployment until it is in the state. It gives up when it is errored, deleted, or out of time, and says why. A
 // database that went away may come back in time. What was seen last comes back too; nothing if there is none.
-func (ad *admin) await(ctx context.Context, id uuid.UUID, state string, most time.Duration) (last lifecycle.Deployment, err error) {
+func (ad *admin) await(ctx context.Context, a *app, id uuid.UUID, state string, most time.Duration) (last lifecycle.Deployment, err error) {
 	ctx = telemetry.Untraced(ctx)
 	deadline := time.NewTimer(most)
 	defer deadline.Stop()
 	tick := time.NewTicker(defaults.WaitPoll)
 	defer tick.Stop()
+	tell := a.progress()
 	for {
 		d, err := ad.Get(ctx, ad.pool, id)
 		if errors.Is(err, lifecycle.ErrNotFound) {
@@ -92,6 +94,7 @@ func (ad *admin) await(ctx context.Context, id uuid.UUID, state string, most tim
 			return d, fmt.Errorf("deployment %s: it is errored%s: see worker deployment show", id, because(d))
 		default:
 			last = d
+			tell(d)
 		}
 		select {
 		case <-ctx.Done():
@@ -102,6 +105,20 @@ func (ad *admin) await(ctx context.Context, id uuid.UUID, state string, most tim
 			}
 			return last, fmt.Errorf("deployment %s: after %v it is still %s%s", id, most, d.State, ad.lateness(ctx, d))
 		case <-tick.C:
+		}
+	}
+}
+
+// progress tells a person at a terminal each change of a deployment that is waited for. Elsewhere, only what comes of it is told.
+func (a *app) progress() func(lifecycle.Deployment) {
+	if !terminal.IsTerminal(a.stderr) {
+		return func(lifecycle.Deployment) {}
+	}
+	begun, told := time.Now(), ""
+	return func(d lifecycle.Deployment) {
+		if now := d.State + because(d); now != told {
+			told = now
+			a.say("%v: %s", time.Since(begun).Round(100*time.Millisecond), now)
 		}
 	}
 }
