@@ -22,9 +22,9 @@ import (
 // fleet is how much there is of everything that is listed.
 const fleet = 10_000
 
-// filled is a database with so many organizations, projects, deployments and resources, and as many events of one deployment. Half of
+// crowded is a database with so many organizations, projects, deployments and resources, and as many events of one deployment. Half of
 // what belongs to something belongs to one.
-func filled(t *testing.T) *testBundle {
+func crowded(t *testing.T) *testBundle {
 	t.Helper()
 	b := setup(t)
 	b.provisioner("static-example", "static-other")
@@ -86,7 +86,7 @@ func field(name string) func(map[string]any) string {
 // there is or finds a page by reading a table from one end to the other.
 func TestListings(t *testing.T) {
 	t.Parallel()
-	b := filled(t)
+	b := crowded(t)
 	for name, l := range listings {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
