@@ -194,6 +194,25 @@ func TestPoolDoesAsTheModel(t *testing.T) {
 		host := rapid.SampledFrom(names)
 		size := rapid.IntRange(1, 9)
 
+		take := func(t *rapid.T, r uuid.UUID, n int, on string) {
+			comes := m.rows[r] == nil
+			foretold, err := w.store.Explain(ctx, pool.Name, n)
+			require.NoError(t, err)
+			never := m.take(r, n, on)
+			p, err := w.store.Take(ctx, pool, static.Take{Resource: r, Fence: w.fence(pool.Name, r), Slots: n, ReadyOn: on})
+			require.NoError(t, err)
+			require.Equal(t, never, p.NeverFits)
+			if comes { // it goes where it was said to go, and nowhere else could it have
+				require.Equal(t, p.Key, foretold.Host(pool.Pack))
+				require.Equal(t, p.NeverFits, n > foretold.Listed)
+				require.Equal(t, foretold.Host(true) != "", slices.ContainsFunc(foretold.Verdicts, func(v dbstatic.Verdict) bool { return v.Fits }))
+			}
+			want := modelRow{}
+			if row := m.rows[r]; row != nil {
+				want = *row
+			}
+			require.Equal(t, modelRow{Host: want.Host, Slots: want.Slots, Wanted: want.Wanted}, modelRow{Host: p.Key, Slots: p.Slots, Wanted: p.Wanted})
+		}
 		declare := func(t *rapid.T) {
 			var hosts []static.Host
 			for _, name := range names {
@@ -226,23 +245,7 @@ func TestPoolDoesAsTheModel(t *testing.T) {
 				if row := m.rows[r]; row != nil && rapid.Bool().Draw(t, "was ready") {
 					on = row.Host
 				}
-				comes := m.rows[r] == nil
-				foretold, err := w.store.Explain(ctx, pool.Name, n)
-				require.NoError(t, err)
-				never := m.take(r, n, on)
-				p, err := w.store.Take(ctx, pool, static.Take{Resource: r, Fence: w.fence(pool.Name, r), Slots: n, ReadyOn: on})
-				require.NoError(t, err)
-				require.Equal(t, never, p.NeverFits)
-				if comes { // it goes where it was said to go, and nowhere else could it have
-					require.Equal(t, p.Key, foretold.Host(pool.Pack))
-					require.Equal(t, p.NeverFits, n > foretold.Listed)
-					require.Equal(t, foretold.Host(true) != "", slices.ContainsFunc(foretold.Verdicts, func(v dbstatic.Verdict) bool { return v.Fits }))
-				}
-				want := modelRow{}
-				if row := m.rows[r]; row != nil {
-					want = *row
-				}
-				require.Equal(t, modelRow{Host: want.Host, Slots: want.Slots, Wanted: want.Wanted}, modelRow{Host: p.Key, Slots: p.Slots, Wanted: p.Wanted})
+				take(t, r, n, on)
 			},
 			"release": func(t *rapid.T) {
 				r := id.Draw(t, "resource")
@@ -275,6 +278,10 @@ func TestPoolDoesAsTheModel(t *testing.T) {
 				}
 				require.NoError(t, err)
 				m.hosts[h].cordoned = closed
+				if r := id.Draw(t, "newcomer"); m.rows[r] == nil { // before those who wait were given what is free now
+					take(t, r, size.Draw(t, "slots"), "")
+					return
+				}
 				_, err = w.store.Assign(ctx, pool) // as Watch does within a second
 				require.NoError(t, err)
 				m.assign()
