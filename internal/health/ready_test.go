@@ -130,6 +130,7 @@ func TestStorm(t *testing.T) {
 	b := setup(t, d)
 	b.pool = d.Open(t, db.PoolOptions{MaxConns: 2, Worker: true, Tracer: count})
 	b.started()
+	b.ready.holdFor, b.metrics.fleet.figures.holdFor = time.Hour, time.Hour // a machine may be slow; see forget
 	storm := func() int64 {
 		b.forget()
 		before := count.n.Load()
@@ -156,7 +157,7 @@ func TestStorm(t *testing.T) {
 	require.NoError(t, err)
 	began := time.Now()
 	require.LessOrEqual(t, storm(), one)
-	require.Less(t, time.Since(began), defaults.ReadyTimeout+defaults.FiguresTimeout+5*time.Second, "a storm takes as long as one")
+	require.Less(t, time.Since(began), patience, "a hundred that wait for each other would take longer")
 	require.Contains(t, b.get("/metrics"), "berth_scrape_error 1")
 	require.NoError(t, tx.Rollback(t.Context()))
 	b.forget()
