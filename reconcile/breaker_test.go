@@ -100,6 +100,12 @@ func TestBackendGoesAway(t *testing.T) {
 		}
 		return ready, nil
 	}}
+	b.hibernate = func(context.Context, *provisioner.Resource) (provisioner.Observation, error) {
+		if down.Load() {
+			return unknown, errDown
+		}
+		return provisioner.Observation{Phase: provisioner.PhaseHibernated}, nil
+	}
 	backends := map[string]provisioner.Provisioner{"a": b}
 	f := newFleet(t, dbtest.New(t), backends)
 	log := &counting{}
