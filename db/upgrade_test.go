@@ -354,16 +354,15 @@ func driven(t *testing.T, d *dbtest.DB) {
 		set = append(set, lifecycle.Configured{Name: name, Type: static.Type, Info: p.Info()})
 	}
 	tx := func(f func(pgx.Tx) error) { t.Helper(); require.NoError(t, pgx.BeginFunc(ctx, d.Pool, f)) }
-	tx(func(tx pgx.Tx) error { return admin.RegisterProvisioners(ctx, tx, set, "static-a") })
+	tx(func(tx pgx.Tx) error { return admin.AnnounceProvisioners(ctx, tx, set, "static-a") })
 	// Who held it is gone, and what is not as wished is due.
 	_, err = d.Pool.Exec(ctx, `UPDATE berth.provisioner_resources SET retry_at = now(), leased_until = CASE WHEN leased_until IS NOT NULL THEN now() END
 		WHERE id::text LIKE '00000000-%' AND phase <> desired_phase`)
 	require.NoError(t, err)
 
 	e := reconcile.New(reconcile.Config{Pool: pool, Lifecycle: admin, Provisioners: backends, Logger: log, Version: "new"})
-	queue, err := jobs.NewClient(d.Open(t, db.PoolOptions{MaxConns: defaults.QueuePool, Queue: true}), jobs.Config{Driver: e, Logger: log})
+	queue, err := jobs.NewClient(d.Open(t, db.PoolOptions{MaxConns: defaults.QueuePool, Queue: true}), jobs.Config{Provisioners: []string{"static-a", "static-b"}, Driver: e, Logger: log})
 	require.NoError(t, err)
-	e.Serve(jobs.NewQueues(queue, 0))
 	defer func() {
 		stopping, cancel := context.WithTimeout(ctx, 20*time.Second)
 		defer cancel()

@@ -103,10 +103,6 @@ type Provisioner struct {
 	Timeout   time.Duration
 	SeenAt    time.Time
 	PausedAt  *time.Time
-	Digest    string
-	ActsSince time.Time
-	RolledAt  *time.Time
-	RolledTo  uuid.UUID
 }
 
 type ProvisionerResource struct {
@@ -138,7 +134,6 @@ type ProvisionerResource struct {
 	CreatedAt          time.Time
 	UpdatedAt          time.Time
 	PausedAt           *time.Time
-	Digest             string
 }
 
 type ResourceDetail struct {
@@ -189,12 +184,10 @@ type StaticSlot struct {
 }
 
 type Worker struct {
-	ID                 uuid.UUID
-	Version            string
-	Provisioners       []string
-	StartedAt          time.Time
-	AliveUntil         time.Time
-	OpenBreakers       []string
-	Digests            []string
-	DefaultProvisioner *string
+	ID           uuid.UUID
+	Version      string
+	Provisioners []string
+	StartedAt    time.Time
+	AliveUntil   time.Time
+	OpenBreakers []string
 }
