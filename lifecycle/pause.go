@@ -91,29 +91,36 @@ func (c *Client) lockOwners(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (lo
 	if len(ids) == 0 {
 		return locked{}, nil, nil
 	}
-	rows, err := c.q.PlaceOwners(ctx, tx, ids)
+	deployments, owned, err := c.owners(ctx, tx, ids)
 	if err != nil {
-		return locked{}, nil, stored(err, "find the deployments of resources")
-	}
-	found, owned := map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
-	var deployments []uuid.UUID
-	for _, r := range rows {
-		found[r.ID] = true
-		if r.DeploymentID != nil {
-			owned[r.ID] = true
-			deployments = append(deployments, *r.DeploymentID)
-		}
+		return locked{}, nil, err
 	}
 	for _, id := range ids {
-		switch {
-		case !found[id]:
+		switch belongs, known := owned[id]; {
+		case !known:
 			return locked{}, nil, noResource(id)
-		case !owned[id]:
+		case !belongs:
 			return locked{}, nil, refuse(ErrConflict, "resource "+id.String(), "its deployment is gone, and it is only cleaned up any more", "leave it alone")
 		}
 	}
 	l, err := c.lock(ctx, tx, deployments, false)
 	return l, ids, err
+}
+
+// owners are the deployments of resources, and of each resource that is known whether it belongs to one yet.
+func (c *Client) owners(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (deployments []uuid.UUID, owned map[uuid.UUID]bool, err error) {
+	rows, err := c.q.PlaceOwners(ctx, tx, ids)
+	if err != nil {
+		return nil, nil, stored(err, "find the deployments of resources")
+	}
+	owned = make(map[uuid.UUID]bool, len(ids))
+	for _, r := range rows {
+		owned[r.ID] = owned[r.ID] || r.DeploymentID != nil
+		if r.DeploymentID != nil {
+			deployments = append(deployments, *r.DeploymentID)
+		}
+	}
+	return deployments, owned, nil
 }
 
 // checkRegistered refuses a provisioner that nobody knows.

@@ -86,20 +86,12 @@ func (c *Client) Reconcile(ctx context.Context, tx pgx.Tx, ids ...uuid.UUID) err
 	if len(ids) == 0 {
 		return nil
 	}
-	owners, err := c.q.PlaceOwners(ctx, tx, ids)
+	deployments, owned, err := c.owners(ctx, tx, ids)
 	if err != nil {
-		return stored(err, "find the deployments of resources")
-	}
-	known := make(map[uuid.UUID]bool, len(ids))
-	var deployments []uuid.UUID
-	for _, o := range owners {
-		known[o.ID] = true
-		if o.DeploymentID != nil {
-			deployments = append(deployments, *o.DeploymentID)
-		}
+		return err
 	}
 	for _, id := range ids {
-		if !known[id] {
+		if _, known := owned[id]; !known {
 			return noResource(id)
 		}
 	}

@@ -114,6 +114,17 @@ func paths(all []completed) (out []string) {
 	return out
 }
 
+// steps lists all commands as a script that reads word by word comes to them: what was read, a space, the next word.
+func steps(all []completed) (out []string) {
+	for _, p := range paths(all) {
+		if !strings.Contains(p, " ") {
+			p = " " + p
+		}
+		out = append(out, `"`+p+`"`)
+	}
+	return out
+}
+
 func bashScript(all []completed) string {
 	var b strings.Builder
 	b.WriteString(`# Completion of worker for bash. Put it where bash finds it, or: source <(worker completion bash)
@@ -135,14 +146,7 @@ _worker() {
 		esac
 		case "$at ${COMP_WORDS[i]}" in
 `)
-	var steps []string
-	for _, p := range paths(all) {
-		if !strings.Contains(p, " ") {
-			p = " " + p
-		}
-		steps = append(steps, `"`+p+`"`)
-	}
-	fmt.Fprintf(&b, "\t\t%s)\n", strings.Join(steps, " | "))
+	fmt.Fprintf(&b, "\t\t%s)\n", strings.Join(steps(all), " | "))
 	b.WriteString(`			at="${at:+$at }${COMP_WORDS[i]}"
 			;;
 		esac
@@ -191,14 +195,7 @@ _worker() {
 		esac
 		case "$at ${words[i]}" in
 `)
-	var steps []string
-	for _, p := range paths(all) {
-		if !strings.Contains(p, " ") {
-			p = " " + p
-		}
-		steps = append(steps, `"`+p+`"`)
-	}
-	fmt.Fprintf(&b, "\t\t(%s)\n", strings.Join(steps, "|"))
+	fmt.Fprintf(&b, "\t\t(%s)\n", strings.Join(steps(all), "|"))
 	b.WriteString(`			at="${at:+$at }${words[i]}"
 			;;
 		esac
