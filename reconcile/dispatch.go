@@ -57,7 +57,8 @@ func (e *Engine) Dispatch(ctx context.Context) error {
 }
 
 // hurryOrphans makes what the lately dead held due, once for each of them: what is asked for after a death finds the lease dead by
-// itself. No index says who holds what, because then every claim would have to keep it; so the places are read.
+// itself. What someone holds is left for the next time. No index says who holds what, because then every claim would have to keep it;
+// so the places are read.
 func (e *Engine) hurryOrphans(ctx context.Context) error {
 	if !e.life.mayTakeOver() {
 		return nil
@@ -68,15 +69,15 @@ func (e *Engine) hurryOrphans(ctx context.Context) error {
 	}
 	e.hurryMu.Lock()
 	defer e.hurryMu.Unlock()
-	e.hurried = slices.DeleteFunc(e.hurried, func(id uuid.UUID) bool { return !slices.Contains(dead, id) })
-	dead = slices.DeleteFunc(dead, func(id uuid.UUID) bool { return slices.Contains(e.hurried, id) })
-	if len(dead) == 0 {
-		return nil
+	fresh := slices.ContainsFunc(dead, func(id uuid.UUID) bool { return !slices.Contains(e.hurried, id) })
+	if fresh || len(e.leftOut) > 0 {
+		leftOut, err := e.q.PlaceOrphaned(ctx, e.pool, &dbsqlc.PlaceOrphanedParams{Dead: dead, Hurried: e.hurried, LeftOut: e.leftOut})
+		if err != nil {
+			return fmt.Errorf("find what the dead held: %w", err)
+		}
+		e.leftOut = leftOut
 	}
-	if err := e.q.PlaceOrphaned(ctx, e.pool, dead); err != nil {
-		return fmt.Errorf("find what the dead held: %w", err)
-	}
-	e.hurried = append(e.hurried, dead...)
+	e.hurried = dead
 	return nil
 }
 
@@ -84,7 +85,7 @@ func (e *Engine) dispatchDue(ctx context.Context) (n int, err error) {
 	err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
 		rows, err := e.q.PlaceDispatch(ctx, tx, &dbsqlc.PlaceDispatchParams{
 			MissingFor: defaults.MissingFor, TakeOver: e.life.mayTakeOver(), Alive: defaults.Alive, Most: defaults.DispatchBatch,
-			Grace: defaults.Grace, MaxGrace: defaults.MaxGrace,
+			Grace: defaults.Grace, MaxGrace: defaults.MaxGrace, Each: defaults.Dispatch,
 		})
 		if err != nil {
 			return fmt.Errorf("find what is due: %w", err)

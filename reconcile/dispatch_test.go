@@ -105,11 +105,61 @@ func TestOrphansAreHurriedOnce(t *testing.T) {
 	for range 3 {
 		require.NoError(t, o.Dispatch(ctx))
 		require.Equal(t, 1, o.count(`SELECT count(*) FROM berth.river_job`))
+		o.exec(`UPDATE berth.provisioner_resources SET retry_at = now() + interval '10 minutes'`)
 	}
 	require.Len(t, o.hurried, 1)
 	o.exec(`UPDATE berth.workers SET alive_until = now() - $1::interval WHERE id = $2`, defaults.Lease, worker)
 	require.NoError(t, o.Dispatch(ctx))
 	require.Empty(t, o.hurried, "it is forgotten")
+}
+
+// What someone held at that moment is hurried once it is free.
+func TestHeldOrphansAreHurriedLater(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	o := newOne(t, options{set: func(e *Engine) { e.dispatchEvery = time.Hour }})
+	o.notJustStarted()
+	trust(o.Engine)
+	worker := uuid.New()
+	o.claimFor(worker, o.id)
+	o.exec(`UPDATE berth.provisioner_resources SET retry_at = now() + interval '10 minutes'`)
+	o.exec(`DELETE FROM berth.river_job`)
+	o.die(worker)
+	require.NoError(t, pgx.BeginFunc(ctx, o.pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `SELECT FROM berth.provisioner_resources FOR UPDATE`)
+		require.NoError(t, err)
+		for range 2 {
+			require.NoError(t, o.Dispatch(ctx))
+			require.Equal(t, []uuid.UUID{o.id}, o.leftOut)
+		}
+		return nil
+	}))
+	require.Zero(t, o.count(`SELECT count(*) FROM berth.river_job`))
+	require.NoError(t, o.Dispatch(ctx))
+	require.Equal(t, 1, o.count(`SELECT count(*) FROM berth.river_job`))
+	require.Empty(t, o.leftOut)
+}
+
+// What the dead held does not wait as long as a backlog may: a run of it may have found it held by someone.
+func TestPatienceWithOrphans(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	o := newOne(t, options{set: func(e *Engine) { e.dispatchEvery = time.Hour }})
+	o.notJustStarted()
+	trust(o.Engine)
+	worker := uuid.New()
+	o.claimFor(worker, o.id)
+	o.die(worker)
+	for dead, want := range map[time.Duration]time.Duration{
+		0: defaults.Dispatch, 20 * time.Second: 10 * time.Second, time.Hour: defaults.MaxGrace,
+	} {
+		o.exec(`UPDATE berth.workers SET alive_until = now() - $1::interval WHERE id = $2`, dead, worker)
+		o.exec(`UPDATE berth.provisioner_resources SET retry_at = now(), updated_at = now() - interval '10 minutes'`)
+		require.NoError(t, o.Dispatch(ctx))
+		var next time.Duration
+		o.row(`SELECT retry_at - clock_timestamp() FROM berth.provisioner_resources`, nil, &next)
+		require.InDelta(t, want, next, float64(time.Second), "dead for %v", dead)
+	}
 }
 
 // Patience grows with the time since anything came of a place, so a backlog is not buried under jobs; a wake-up begins it anew.

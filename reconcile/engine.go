@@ -52,6 +52,7 @@ type Engine struct {
 
 	hurryMu sync.Mutex
 	hurried []uuid.UUID // the dead whose places were made due
+	leftOut []uuid.UUID // and those of them that someone held
 
 	overdueAll            atomic.Int64  // when all deadlines that passed were last looked at, in nanoseconds
 	leasesLost, takeOvers atomic.Uint64 // since the start
@@ -64,6 +65,7 @@ var _ jobs.Driver = (*Engine)(nil)
 // New makes an engine that is ready to be started.
 func New(c Config) *Engine {
 	e := &Engine{
+		hurried: []uuid.UUID{}, leftOut: []uuid.UUID{},
 		pool: c.Pool, lifecycle: c.Lifecycle, backends: map[string]*backend{}, log: c.Logger, q: dbsqlc.New(),
 		waiting: make(chan struct{}, defaults.HeldAtOnce), own: make(chan struct{}, max(1, int(c.Pool.Config().MaxConns)/2)),
 		callTimeout: defaults.CallTimeout, dispatchEvery: defaults.Dispatch,

@@ -116,19 +116,21 @@ func (q *Queries) PlaceDeployment(ctx context.Context, db DBTX, arg *PlaceDeploy
 
 const placeDispatch = `-- name: PlaceDispatch :many
 WITH due AS (
-    SELECT p.id, p.provisioner, p.retry_at, v.seen_at < clock_timestamp() - $3::interval AS missing
+    SELECT p.id, p.provisioner, p.retry_at, v.seen_at < clock_timestamp() - $4::interval AS missing
     FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
     WHERE p.retry_at <= now()
-      AND (p.fence IS NULL OR p.leased_until <= clock_timestamp() OR ($4::boolean AND NOT berth.lease_live(p.leased_by, p.leased_until, $5::interval)))
+      AND (p.fence IS NULL OR p.leased_until <= clock_timestamp() OR ($5::boolean AND NOT berth.lease_live(p.leased_by, p.leased_until, $6::interval)))
       AND (p.desired_phase = 'absent' OR NOT EXISTS (SELECT FROM berth.provisioner_resources s
             WHERE s.id = p.id AND s.provisioner <> p.provisioner AND s.desired_phase = 'absent' AND s.deployment_id IS NOT NULL))
       AND berth.paused_by(p.paused_at, v.paused_at, p.desired_phase, (SELECT d.desired_state FROM berth.deployments d WHERE d.id = p.deployment_id)) IS NULL
       AND (p.deployment_id IS NULL OR EXISTS (SELECT FROM berth.deployments d WHERE d.id = p.deployment_id FOR NO KEY UPDATE SKIP LOCKED))
-    ORDER BY p.retry_at LIMIT $6 FOR NO KEY UPDATE OF p SKIP LOCKED
+    ORDER BY p.retry_at LIMIT $7 FOR NO KEY UPDATE OF p SKIP LOCKED
 )
 UPDATE berth.provisioner_resources p
 SET generation = p.claimed_generation + 1,
-    retry_at = clock_timestamp() + greatest($1::interval, least($2::interval, (clock_timestamp() - p.updated_at) / 2))
+    retry_at = clock_timestamp() + CASE WHEN p.fence IS NULL
+        THEN greatest($1::interval, least($2::interval, (clock_timestamp() - p.updated_at) / 2))
+        ELSE greatest($3::interval, least($2::interval, (clock_timestamp() - (SELECT w.alive_until FROM berth.workers w WHERE w.id = p.leased_by)) / 2)) END
 FROM due WHERE p.id = due.id AND p.provisioner = due.provisioner
 RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, berth.background(p.deployment_id, p.observed_generation, p.intent_generation, p.deadline_at)::boolean AS background, due.missing::boolean AS missing, due.retry_at::timestamptz AS due_at
 `
@@ -136,6 +138,7 @@ RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, berth.backgroun
 type PlaceDispatchParams struct {
 	Grace      time.Duration
 	MaxGrace   time.Duration
+	Each       time.Duration
 	MissingFor time.Duration
 	TakeOver   bool
 	Alive      time.Duration
@@ -153,12 +156,14 @@ type PlaceDispatchRow struct {
 }
 
 // Wakes what is due and held by nobody alive, and whose deployment nobody holds: a run of it would only find that it is. Patience
-// grows with the time since the last outcome, so a backlog is not buried under jobs. Places of provisioners that no live worker has go
+// grows with the time since the last outcome, so a backlog is not buried under jobs; what the dead held does not wait for that, but
+// for the time since they died. Places of provisioners that no live worker has go
 // to the queue that all work. What a pause holds is left alone. What is not due yet is not read: only now() bounds the scan of the index.
 func (q *Queries) PlaceDispatch(ctx context.Context, db DBTX, arg *PlaceDispatchParams) ([]*PlaceDispatchRow, error) {
 	rows, err := db.Query(ctx, placeDispatch,
 		arg.Grace,
 		arg.MaxGrace,
+		arg.Each,
 		arg.MissingFor,
 		arg.TakeOver,
 		arg.Alive,
@@ -382,19 +387,49 @@ func (q *Queries) PlaceHurry(ctx context.Context, db DBTX, arg *PlaceHurryParams
 	return result.RowsAffected(), nil
 }
 
-const placeOrphaned = `-- name: PlaceOrphaned :exec
-UPDATE berth.provisioner_resources p SET retry_at = clock_timestamp()
-FROM (SELECT x.id, x.provisioner FROM berth.provisioner_resources x
-      WHERE x.leased_by = ANY($1::uuid[]) AND (x.retry_at IS NULL OR x.retry_at > clock_timestamp())
-      ORDER BY x.id, x.provisioner FOR NO KEY UPDATE SKIP LOCKED) l
-WHERE p.id = l.id AND p.provisioner = l.provisioner
+const placeOrphaned = `-- name: PlaceOrphaned :many
+WITH o AS MATERIALIZED (
+    SELECT x.id, x.provisioner FROM berth.provisioner_resources x
+    WHERE x.leased_by = ANY($1::uuid[]) AND (x.leased_by <> ALL($2::uuid[]) OR x.id = ANY($3::uuid[]))
+      AND (x.retry_at IS NULL OR x.retry_at > clock_timestamp())
+), l AS MATERIALIZED (
+    SELECT x.id, x.provisioner FROM berth.provisioner_resources x JOIN o USING (id, provisioner)
+    WHERE x.leased_by = ANY($1::uuid[])
+    ORDER BY x.id, x.provisioner FOR NO KEY UPDATE OF x SKIP LOCKED
+), u AS (
+    UPDATE berth.provisioner_resources p SET retry_at = clock_timestamp()
+    FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
+)
+SELECT DISTINCT o.id FROM o WHERE NOT EXISTS (SELECT FROM l WHERE l.id = o.id AND l.provisioner = o.provisioner) ORDER BY o.id
 `
 
-// What these dead workers held is due. A change of intent may have set it to be looked at later, with a job that found the lease
-// alive yet, and so may a dispatch with patience.
-func (q *Queries) PlaceOrphaned(ctx context.Context, db DBTX, dead []uuid.UUID) error {
-	_, err := db.Exec(ctx, placeOrphaned, dead)
-	return err
+type PlaceOrphanedParams struct {
+	Dead    []uuid.UUID
+	Hurried []uuid.UUID
+	LeftOut []uuid.UUID
+}
+
+// What these dead workers held is due: all that those held which died just now, and what was left out of the others'. A change of
+// intent may have set it to be looked at later, with a job that found the lease alive yet, and so may a dispatch with patience. What
+// someone holds is left out, and returned.
+func (q *Queries) PlaceOrphaned(ctx context.Context, db DBTX, arg *PlaceOrphanedParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, placeOrphaned, arg.Dead, arg.Hurried, arg.LeftOut)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const placeOverdue = `-- name: PlaceOverdue :many

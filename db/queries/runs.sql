@@ -111,18 +111,28 @@ SELECT p.id FROM berth.provisioner_resources p
 WHERE p.id = ANY(@ids::uuid[]) AND p.provisioner = @provisioner AND p.claimed_generation = p.generation
 ORDER BY p.id;
 
--- name: PlaceOrphaned :exec
--- What these dead workers held is due. A change of intent may have set it to be looked at later, with a job that found the lease
--- alive yet, and so may a dispatch with patience.
-UPDATE berth.provisioner_resources p SET retry_at = clock_timestamp()
-FROM (SELECT x.id, x.provisioner FROM berth.provisioner_resources x
-      WHERE x.leased_by = ANY(@dead::uuid[]) AND (x.retry_at IS NULL OR x.retry_at > clock_timestamp())
-      ORDER BY x.id, x.provisioner FOR NO KEY UPDATE SKIP LOCKED) l
-WHERE p.id = l.id AND p.provisioner = l.provisioner;
+-- name: PlaceOrphaned :many
+-- What these dead workers held is due: all that those held which died just now, and what was left out of the others'. A change of
+-- intent may have set it to be looked at later, with a job that found the lease alive yet, and so may a dispatch with patience. What
+-- someone holds is left out, and returned.
+WITH o AS MATERIALIZED (
+    SELECT x.id, x.provisioner FROM berth.provisioner_resources x
+    WHERE x.leased_by = ANY(@dead::uuid[]) AND (x.leased_by <> ALL(@hurried::uuid[]) OR x.id = ANY(@left_out::uuid[]))
+      AND (x.retry_at IS NULL OR x.retry_at > clock_timestamp())
+), l AS MATERIALIZED (
+    SELECT x.id, x.provisioner FROM berth.provisioner_resources x JOIN o USING (id, provisioner)
+    WHERE x.leased_by = ANY(@dead::uuid[])
+    ORDER BY x.id, x.provisioner FOR NO KEY UPDATE OF x SKIP LOCKED
+), u AS (
+    UPDATE berth.provisioner_resources p SET retry_at = clock_timestamp()
+    FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
+)
+SELECT DISTINCT o.id FROM o WHERE NOT EXISTS (SELECT FROM l WHERE l.id = o.id AND l.provisioner = o.provisioner) ORDER BY o.id;
 
 -- name: PlaceDispatch :many
 -- Wakes what is due and held by nobody alive, and whose deployment nobody holds: a run of it would only find that it is. Patience
--- grows with the time since the last outcome, so a backlog is not buried under jobs. Places of provisioners that no live worker has go
+-- grows with the time since the last outcome, so a backlog is not buried under jobs; what the dead held does not wait for that, but
+-- for the time since they died. Places of provisioners that no live worker has go
 -- to the queue that all work. What a pause holds is left alone. What is not due yet is not read: only now() bounds the scan of the index.
 WITH due AS (
     SELECT p.id, p.provisioner, p.retry_at, v.seen_at < clock_timestamp() - @missing_for::interval AS missing
@@ -137,7 +147,9 @@ WITH due AS (
 )
 UPDATE berth.provisioner_resources p
 SET generation = p.claimed_generation + 1,
-    retry_at = clock_timestamp() + greatest(@grace::interval, least(@max_grace::interval, (clock_timestamp() - p.updated_at) / 2))
+    retry_at = clock_timestamp() + CASE WHEN p.fence IS NULL
+        THEN greatest(@grace::interval, least(@max_grace::interval, (clock_timestamp() - p.updated_at) / 2))
+        ELSE greatest(@each::interval, least(@max_grace::interval, (clock_timestamp() - (SELECT w.alive_until FROM berth.workers w WHERE w.id = p.leased_by)) / 2)) END
 FROM due WHERE p.id = due.id AND p.provisioner = due.provisioner
 RETURNING p.id, p.provisioner, p.deployment_id, p.desired_phase, berth.background(p.deployment_id, p.observed_generation, p.intent_generation, p.deadline_at)::boolean AS background, due.missing::boolean AS missing, due.retry_at::timestamptz AS due_at;
 
