@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -156,6 +157,14 @@ func (o *old) round(ctx context.Context) error {
 	if strings.Contains(o.sent["PlaceInsert"], "n.timeout") {
 		insert = []any{hour, ids(r), one(oldPlace), []time.Duration{hour}, ids(d), one("runtime"), one(""), one("ready"), one(`{"slots": 1}`)}
 	}
+	beat, events, dispatch := []any{o.worker, "old", one(oldPlace), time.Minute}, []any{d}, []any{time.Duration(0), time.Duration(0), hour, false, hour, 10}
+	store := []any{hour, ids(r), one(oldPlace), ids(first), one("ready"), one(""), one(""), empty, one(`{"host": "h"}`), yes, no, no, no, no, no, []time.Duration{-1}, ids(d)}
+	if strings.Contains(o.sent["WorkerBeat"], "open_breakers") {
+		beat = slices.Insert(beat, 3, any([]string{}))
+		store = slices.Insert(store, 13, any(no))
+		events = append(events, 0, 100)
+		dispatch = slices.Insert(dispatch, 2, any(time.Second))
+	}
 	claim := func(fence uuid.UUID) sending {
 		return sending{"PlaceClaim", 1, []any{ids(r), one(oldPlace), ids(fence), o.worker, time.Minute, time.Minute, false, hour}}
 	}
@@ -165,7 +174,7 @@ func (o *old) round(ctx context.Context) error {
 	for _, tx := range [][]sending{
 		{{"ProvisionerAnnounce", 1, []any{one(oldPlace), one("static"), one("runtime"), []time.Duration{hour}}}},
 		{{"Static_store_1", 1, []any{oldPlace, `[{"host": "h", "url": "http://h", "audience": "h", "data_dir": "/d", "slots": 4}]`, false}}},
-		{{"WorkerBeat", 1, []any{o.worker, "old", one(oldPlace), time.Minute}}},
+		{{"WorkerBeat", 1, beat}},
 		{ // an admin of that version
 			{"ProjectSettings", 1, []any{ids(project)}},
 			{"DeploymentInsert", 1, []any{ids(d), ids(project), one("dev")}},
@@ -177,12 +186,12 @@ func (o *old) round(ctx context.Context) error {
 		{take(first, 1)},
 		{
 			{"DeploymentLock", 1, []any{ids(d)}},
-			{"PlaceStore", 1, []any{hour, ids(r), one(oldPlace), ids(first), one("ready"), one(""), one(""), empty, one(`{"host": "h"}`), yes, no, no, no, no, no, []time.Duration{-1}, ids(d)}},
+			{"PlaceStore", 1, store},
 			{"DeploymentSettleRead", 1, []any{hour, ids(d)}},
 			{"DeploymentSettleWrite", 1, []any{ids(d), one("running")}},
 			{"EventInsert", 1, []any{"old", ids(d), ids(r), one("StateChanged"), one(`{"old": "pending", "new": "running"}`)}},
 		},
-		{{"DeploymentGet", 1, []any{d}}, {"PlaceList", 1, []any{ids(d)}}, {"EventList", 2, []any{d}}},
+		{{"DeploymentGet", 1, []any{d}}, {"PlaceList", 1, []any{ids(d)}}, {"EventList", 2, events}},
 		{
 			{"DeploymentLockDelete", 1, []any{ids(d)}},
 			{"DeploymentWant", 1, []any{"deleted", ids(d)}},
@@ -197,7 +206,7 @@ func (o *old) round(ctx context.Context) error {
 			{"EventInsert", 1, []any{"old", ids(d), ids(uuid.Nil), one("DeploymentDeleted"), empty}},
 		},
 		{{"EventDeleted", 1, []any{ids(d)}}},
-		{{"PlaceDispatch", 0, []any{time.Duration(0), time.Duration(0), hour, false, hour, 10}}}, // it makes no job, so what is due stays so
+		{{"PlaceDispatch", 0, dispatch}}, // it makes no job, so what is due stays so
 		{{"WorkerPrune", 0, []any{hour}}, {"WorkerDead", 0, []any{hour}}, {"Static_store_3", 1, []any{oldPlace, false}}},
 	} {
 		err := errHeld
@@ -354,15 +363,16 @@ func driven(t *testing.T, d *dbtest.DB) {
 		set = append(set, lifecycle.Configured{Name: name, Type: static.Type, Info: p.Info()})
 	}
 	tx := func(f func(pgx.Tx) error) { t.Helper(); require.NoError(t, pgx.BeginFunc(ctx, d.Pool, f)) }
-	tx(func(tx pgx.Tx) error { return admin.AnnounceProvisioners(ctx, tx, set, "static-a") })
+	tx(func(tx pgx.Tx) error { return admin.RegisterProvisioners(ctx, tx, set, "static-a") })
 	// Who held it is gone, and what is not as wished is due.
 	_, err = d.Pool.Exec(ctx, `UPDATE berth.provisioner_resources SET retry_at = now(), leased_until = CASE WHEN leased_until IS NOT NULL THEN now() END
 		WHERE id::text LIKE '00000000-%' AND phase <> desired_phase`)
 	require.NoError(t, err)
 
 	e := reconcile.New(reconcile.Config{Pool: pool, Lifecycle: admin, Provisioners: backends, Logger: log, Version: "new"})
-	queue, err := jobs.NewClient(d.Open(t, db.PoolOptions{MaxConns: defaults.QueuePool, Queue: true}), jobs.Config{Provisioners: []string{"static-a", "static-b"}, Driver: e, Logger: log})
+	queue, err := jobs.NewClient(d.Open(t, db.PoolOptions{MaxConns: defaults.QueuePool, Queue: true}), jobs.Config{Driver: e, Logger: log})
 	require.NoError(t, err)
+	e.Serve(jobs.NewQueues(queue, 0))
 	defer func() {
 		stopping, cancel := context.WithTimeout(ctx, 20*time.Second)
 		defer cancel()

@@ -20,16 +20,15 @@ import (
 // Schema is where River's tables live.
 const Schema = "berth"
 
-// Config says which queues a client works and how.
+// Config says how a client works. It begins with the shared queue; see Queues for those of provisioners.
 type Config struct {
-	Provisioners []string // whose queues this process works, beside the shared one
-	MaxWorkers   int      // jobs at once in each queue; 0 is the default
-	Driver       Driver
-	Logger       *slog.Logger
-	ID           string             // names this client in River's records
-	Workers      *river.Workers     // further kinds; nil for none
-	Queues       []string           // further queues, for those kinds
-	Errors       river.ErrorHandler // told of failed jobs; nil for none
+	MaxWorkers int // jobs at once in each queue; 0 is the default
+	Driver     Driver
+	Logger     *slog.Logger
+	ID         string             // names this client in River's records
+	Workers    *river.Workers     // further kinds; nil for none
+	Queues     []string           // further queues, for those kinds
+	Errors     river.ErrorHandler // told of failed jobs; nil for none
 
 	Worked func(kind, outcome string, took time.Duration) // told of each job that was run; nil for none
 	Tracer trace.TracerProvider                           // of the spans of the runs; nil for none
@@ -50,15 +49,8 @@ func NewClient(pool *pgxpool.Pool, c Config) (*river.Client[pgx.Tx], error) {
 	if err != nil {
 		return nil, fmt.Errorf("register the kinds of jobs: %w", err)
 	}
-	queue := river.QueueConfig{MaxWorkers: c.MaxWorkers}
-	if queue.MaxWorkers == 0 {
-		queue.MaxWorkers = defaults.MaxWorkers
-	}
+	queue := queueConfig(c.MaxWorkers)
 	queues := map[string]river.QueueConfig{Shared: queue}
-	for _, p := range c.Provisioners {
-		queues[Queue(p)] = queue
-		queues[BackgroundQueue(p)] = river.QueueConfig{MaxWorkers: backgroundWorkers(queue.MaxWorkers)}
-	}
 	for _, q := range c.Queues {
 		queues[q] = queue
 	}

@@ -31,8 +31,9 @@ func (f driverFunc) DriveBackground(ctx context.Context, id uuid.UUID, provision
 
 func work(t *testing.T, d *dbtest.DB, drive driverFunc) {
 	t.Helper()
-	client, err := NewClient(d.Pool, Config{Provisioners: []string{"a"}, MaxWorkers: 10, Driver: drive, Logger: slog.New(slog.DiscardHandler)})
+	client, err := NewClient(d.Pool, Config{MaxWorkers: 10, Driver: drive, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
+	require.NoError(t, NewQueues(client, 10).Work("a"))
 	require.NoError(t, client.Start(context.Background()))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

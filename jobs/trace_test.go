@@ -59,7 +59,7 @@ func TestRunIsTraced(t *testing.T) {
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder))
 	var mu sync.Mutex
 	seen := map[uuid.UUID]trace.SpanContext{}
-	client, err := NewClient(d.Pool, Config{Provisioners: []string{"a"}, Logger: slog.New(slog.DiscardHandler), Tracer: provider,
+	client, err := NewClient(d.Pool, Config{Logger: slog.New(slog.DiscardHandler), Tracer: provider,
 		Driver: driverFunc(func(ctx context.Context, id uuid.UUID, _ string) error {
 			mu.Lock()
 			defer mu.Unlock()
@@ -67,6 +67,7 @@ func TestRunIsTraced(t *testing.T) {
 			return nil
 		})})
 	require.NoError(t, err)
+	require.NoError(t, NewQueues(client, 0).Work("a"))
 	require.NoError(t, client.Start(context.Background()))
 	t.Cleanup(func() { require.NoError(t, client.StopAndCancel(context.Background())) })
 	insert := func(metadata string) uuid.UUID {
@@ -114,7 +115,7 @@ func TestWorkedIsTold(t *testing.T) {
 		want[outcome] = 1
 	}
 	told := make(chan string, 100)
-	client, err := NewClient(d.Pool, Config{Provisioners: []string{"a"}, Logger: slog.New(slog.DiscardHandler),
+	client, err := NewClient(d.Pool, Config{Logger: slog.New(slog.DiscardHandler),
 		Driver: driverFunc(func(ctx context.Context, id uuid.UUID, _ string) error { return ends[id](ctx) }),
 		Worked: func(kind, outcome string, took time.Duration) {
 			if kind == "provision_resource" && took > 0 {
@@ -122,6 +123,7 @@ func TestWorkedIsTold(t *testing.T) {
 			}
 		}})
 	require.NoError(t, err)
+	require.NoError(t, NewQueues(client, 0).Work("a"))
 	require.NoError(t, client.Start(context.Background()))
 	i, err := NewInserter(slog.New(slog.DiscardHandler))
 	require.NoError(t, err)

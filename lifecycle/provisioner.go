@@ -30,6 +30,9 @@ type Known struct {
 	BreakerOpen bool
 	SeenAt      time.Time
 	Timeout     time.Duration // how long a resource may be on its way there before that is an error
+	Digest      string        // of the configuration that acts; empty: of workers that announce none
+	Since       time.Time     // that it acts
+	Rolling     bool          // what there is is being brought to it
 }
 
 func (k Known) supports(t string) bool { return slices.Contains(k.Supports, t) }
@@ -54,7 +57,7 @@ func (c *Client) provisioners(ctx context.Context, tx dbsqlc.DBTX, after string,
 	}
 	out := make([]Known, len(rows))
 	for i, r := range rows {
-		out[i] = Known{r.Name, r.Type, r.Supports, r.IsDefault, r.Missing, r.Paused, r.BreakerOpen, r.SeenAt.UTC(), r.Timeout}
+		out[i] = Known{r.Name, r.Type, r.Supports, r.IsDefault, r.Missing, r.Paused, r.BreakerOpen, r.SeenAt.UTC(), r.Timeout, r.Digest, r.ActsSince.UTC(), r.Rolling}
 	}
 	return out, nil
 }
@@ -67,34 +70,18 @@ type Configured struct {
 }
 
 // RegisterProvisioners makes names known that are not, so that an admin can enqueue before the first worker starts, and sets
-// the default where there is none. It changes nothing that is known. A name that is known with another type is a conflict. One
-// registers at a time, so the transaction should be short.
+// the default where there is none. It changes nothing that is known: see [Client.DescribeProvisioner] and
+// [Client.HandOverDefault]. A name that is known with another type is a conflict. One registers at a time, so the transaction
+// should be short.
 func (c *Client) RegisterProvisioners(ctx context.Context, tx pgx.Tx, set []Configured, defaultName string) error {
-	return c.register(ctx, tx, set, defaultName, false)
-}
-
-// AnnounceProvisioners is RegisterProvisioners for a worker, which works them: what is known of them is brought up to date, and
-// the default becomes this one.
-func (c *Client) AnnounceProvisioners(ctx context.Context, tx pgx.Tx, set []Configured, defaultName string) error {
-	return c.register(ctx, tx, set, defaultName, true)
-}
-
-// registering is the advisory lock of those who register: "berthreg" in ASCII.
-const registering = 0x6265727468726567
-
-func (c *Client) register(ctx context.Context, tx pgx.Tx, set []Configured, defaultName string, acts bool) error {
 	set = slices.SortedFunc(slices.Values(set), func(a, b Configured) int { return cmp.Compare(a.Name, b.Name) })
 	if err := checkConfigured(set, defaultName); err != nil {
 		return err
 	}
 	p := &dbsqlc.ProvisionerRegisterParams{}
 	for _, s := range set {
-		types := make([]string, len(s.Info.Types))
-		for i, t := range s.Info.Types {
-			types[i] = string(t)
-		}
 		p.Names, p.Types = append(p.Names, s.Name), append(p.Types, s.Type)
-		p.Supports = append(p.Supports, strings.Join(types, ","))
+		p.Supports = append(p.Supports, supports(s.Info))
 		p.Timeouts = append(p.Timeouts, cmp.Or(s.Info.Timeout, defaults.Timeout))
 	}
 	if err := c.q.ProvisionerRegistering(ctx, tx, registering); err != nil {
@@ -113,28 +100,19 @@ func (c *Client) register(ctx context.Context, tx pgx.Tx, set []Configured, defa
 	if _, err := c.q.ProvisionerRegister(ctx, tx, p); err != nil {
 		return stored(err, "register provisioners")
 	}
-	if acts {
-		if err := c.q.ProvisionerAnnounce(ctx, tx, (*dbsqlc.ProvisionerAnnounceParams)(p)); err != nil {
-			return stored(err, "announce provisioners")
-		}
-	} else {
-		known, err := c.Provisioners(ctx, tx)
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(known, func(k Known) bool { return k.Default }) {
-			return nil
-		}
+	known, err := c.Provisioners(ctx, tx)
+	if err != nil {
+		return err
 	}
-	if defaultName == "" {
+	if defaultName == "" || slices.ContainsFunc(known, func(k Known) bool { return k.Default }) {
 		return nil
-	}
-	if err := c.q.ProvisionerDefaultClear(ctx, tx, defaultName); err != nil {
-		return stored(err, "clear the default provisioner")
 	}
 	_, err = c.q.ProvisionerDefaultSet(ctx, tx, defaultName)
 	return stored(err, "set the default provisioner")
 }
+
+// registering is the advisory lock of those who register and set the default: "berthreg" in ASCII.
+const registering = 0x6265727468726567
 
 // choice is what the provisioner of a new place is chosen from.
 type choice struct {

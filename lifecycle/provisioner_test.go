@@ -29,21 +29,14 @@ func (b *bundle) known(t testing.TB) map[string]lifecycle.Known {
 	return out
 }
 
-func (b *bundle) announce(t testing.TB, defaultName string, set ...lifecycle.Configured) {
-	t.Helper()
-	b.do(t, func(ctx context.Context, tx pgx.Tx) error {
-		return b.client.AnnounceProvisioners(ctx, tx, set, defaultName)
-	})
-}
-
-func TestRegisterAndAnnounce(t *testing.T) {
+func TestRegister(t *testing.T) {
 	t.Parallel()
 	b := bare(t)
 	quick := configured("b", "runtime")
 	quick.Info.Timeout = time.Minute
 	compare := func(reason string, want map[string]lifecycle.Known) {
 		t.Helper()
-		require.Empty(t, gocmp.Diff(want, b.known(t), cmpopts.IgnoreFields(lifecycle.Known{}, "SeenAt")), reason)
+		require.Empty(t, gocmp.Diff(want, b.known(t), cmpopts.IgnoreFields(lifecycle.Known{}, "SeenAt", "Since")), reason)
 	}
 	b.register(t, "")
 	compare("nothing configured, nothing known", map[string]lifecycle.Known{})
@@ -63,29 +56,31 @@ func TestRegisterAndAnnounce(t *testing.T) {
 	a.Missing, bb.Missing = true, true
 	compare("what is known is left as it is: types, default, and when it was seen", map[string]lifecycle.Known{"a": a, "b": bb})
 
-	b.announce(t, "a", configured("a", "database"))
-	a = lifecycle.Known{Name: "a", Type: "scripted", Supports: []string{"database"}, Default: true, Timeout: defaults.Timeout}
-	bb.Default = false
-	compare("a worker knows better what it works, and says what the default is", map[string]lifecycle.Known{"a": a, "b": bb})
-
-	b.announce(t, "", configured("a", "database"))
-	compare("one without a default of its own takes none away", map[string]lifecycle.Known{"a": a, "b": bb})
+	describe := func(digest string) {
+		t.Helper()
+		require.NoError(t, b.client.DescribeProvisioner(t.Context(), b.pool, "a", digest, configured("a", "database").Info))
+	}
+	describe("of another configuration")
+	compare("only the one that acts says what is so", map[string]lifecycle.Known{"a": a, "b": bb})
+	describe("")
+	a.Supports = []string{"database"}
+	compare("a worker knows better what it works", map[string]lifecycle.Known{"a": a, "b": bb})
 
 	b.exec(t, "UPDATE berth.provisioners SET seen_at = now() - interval '9 minutes'")
-	bb.Missing = false
+	a.Missing, bb.Missing = false, false
 	compare("missing is ten minutes", map[string]lifecycle.Known{"a": a, "b": bb})
 
 	before := b.everything(t)
 	err := b.try(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-		return b.client.AnnounceProvisioners(ctx, tx, []lifecycle.Configured{configured("c", "runtime"), {Name: "a", Type: "static", Info: quick.Info}}, "c")
+		return b.client.RegisterProvisioners(ctx, tx, []lifecycle.Configured{configured("c", "runtime"), {Name: "a", Type: "static", Info: quick.Info}}, "c")
 	})
 	require.ErrorIs(t, err, lifecycle.ErrConflict)
 	require.EqualError(t, err, `provisioner "a": it is of type "scripted" with 0 resources and configured as "static": give the new one another name, or restore its type`)
 	require.Equal(t, before, b.everything(t))
 }
 
-// TestManyAnnounceAtOnce starts processes with different sets and defaults at the same moment, on an empty table.
-func TestManyAnnounceAtOnce(t *testing.T) {
+// TestManyRegisterAtOnce starts processes with different sets and defaults at the same moment, on an empty table.
+func TestManyRegisterAtOnce(t *testing.T) {
 	t.Parallel()
 	b := bare(t)
 	b.wide(t, 8)
@@ -94,12 +89,10 @@ func TestManyAnnounceAtOnce(t *testing.T) {
 	errs := make(chan error, 64)
 	for i := range 64 {
 		set := []lifecycle.Configured{configured(names[i%4], "runtime"), configured(names[(i+1+i/4%3)%4], "runtime", "database")}
-		announce := b.client.AnnounceProvisioners
-		if i%3 == 0 {
-			announce = b.client.RegisterProvisioners
-		}
 		all.Go(func() {
-			errs <- b.try(t.Context(), func(ctx context.Context, tx pgx.Tx) error { return announce(ctx, tx, set, set[i%2].Name) })
+			errs <- b.try(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+				return b.client.RegisterProvisioners(ctx, tx, set, set[i%2].Name)
+			})
 		})
 	}
 	all.Wait()
@@ -117,11 +110,11 @@ func TestTypesThatDisagreeAtOnce(t *testing.T) {
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer tx.Rollback(context.WithoutCancel(t.Context()))
-	require.NoError(t, b.client.AnnounceProvisioners(t.Context(), tx, []lifecycle.Configured{configured("a", "runtime")}, "a"))
+	require.NoError(t, b.client.RegisterProvisioners(t.Context(), tx, []lifecycle.Configured{configured("a", "runtime")}, "a"))
 	second := make(chan error, 1)
 	go func() {
 		second <- b.try(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-			return b.client.AnnounceProvisioners(ctx, tx, []lifecycle.Configured{{Name: "a", Type: "other", Info: configured("a", "runtime").Info}}, "a")
+			return b.client.RegisterProvisioners(ctx, tx, []lifecycle.Configured{{Name: "a", Type: "other", Info: configured("a", "runtime").Info}}, "a")
 		})
 	}()
 	b.waits(t, "pg_advisory_xact_lock")
@@ -219,7 +212,7 @@ func TestChoiceIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ids := b.create(t, 1)
-	b.announce(t, "new", configured("new", "runtime", "database"), configured("newer", "runtime", "database"))
+	b.register(t, "", configured("new", "runtime", "database"), configured("newer", "runtime", "database"))
 	b.exec(t, "UPDATE berth.provisioners SET is_default = false")
 	require.ErrorIs(t, b.try(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		return b.client.Create(ctx, tx, b.news(newIDs(1))...)

@@ -104,7 +104,7 @@ func TestRefusals(t *testing.T) {
 	held := d.Resources[0].ID
 	register := func(defaultName string, set ...lifecycle.Configured) call {
 		return func(ctx context.Context, tx pgx.Tx) error {
-			return b.client.AnnounceProvisioners(ctx, tx, set, defaultName)
+			return b.client.RegisterProvisioners(ctx, tx, set, defaultName)
 		}
 	}
 	const nul = "a\x00b"

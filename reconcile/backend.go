@@ -17,6 +17,7 @@ type backend struct {
 
 	changed *changes // resources to be woken
 	breaker *breaker
+	standing
 }
 
 func newBackend(name string, p provisioner.Provisioner) *backend {

@@ -176,6 +176,7 @@ func (c *commit) keep(ctx context.Context, os []*outcome) (left []*outcome, err 
 		p.Ids, p.Provisioners, p.Fences = append(p.Ids, o.id), append(p.Provisioners, o.provisioner), append(p.Fences, o.fence)
 		p.Phases, p.Reasons, p.Messages = append(p.Phases, string(o.seen)), append(p.Reasons, o.reason), append(p.Messages, o.message)
 		p.States, p.Configs = append(p.States, o.state), append(p.Configs, o.config)
+		p.Digests = append(p.Digests, c.e.backends[o.provisioner].digest)
 		p.Met, p.Failed, p.GivenUp = append(p.Met, o.met), append(p.Failed, o.failed), append(p.GivenUp, o.givenUp)
 		p.Waits, p.Down, p.Gone, p.Aside, p.Retries = append(p.Waits, o.waits), append(p.Down, o.down), append(p.Gone, o.gone), append(p.Aside, o.aside), append(p.Retries, o.retry)
 	}

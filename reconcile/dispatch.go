@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -24,7 +25,7 @@ func (e *Engine) dispatcher(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if err := e.Dispatch(ctx); err != nil && ctx.Err() == nil {
+			if err := errors.Join(e.shout(ctx), e.Dispatch(ctx)); err != nil && ctx.Err() == nil {
 				e.log.Warn("dispatch", slog.Any("error", err))
 			}
 		}
@@ -85,7 +86,7 @@ func (e *Engine) dispatchDue(ctx context.Context) (n int, err error) {
 	err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
 		rows, err := e.q.PlaceDispatch(ctx, tx, &dbsqlc.PlaceDispatchParams{
 			MissingFor: defaults.MissingFor, TakeOver: e.life.mayTakeOver(), Alive: defaults.Alive, Most: defaults.DispatchBatch,
-			Grace: defaults.Grace, MaxGrace: defaults.MaxGrace, Each: defaults.Dispatch,
+			Grace: defaults.Grace, MaxGrace: defaults.MaxGrace, Each: defaults.Dispatch, Idle: e.idle(),
 		})
 		if err != nil {
 			return fmt.Errorf("find what is due: %w", err)

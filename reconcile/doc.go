@@ -9,5 +9,7 @@
 // has not passed; every write of a run names its fence. The [Engine] also runs a dispatcher, which each second wakes what is due
 // and held by nobody alive: it covers killed workers and lost, cancelled and deleted jobs alike.
 //
+// Workers may have different configurations of a provisioner. One of them acts: a claim needs it, and who waits does nothing there.
+//
 // The engine decides nothing about deployments. [lifecycle.Client.Settle] derives their state inside the commit.
 package reconcile

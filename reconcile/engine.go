@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,10 @@ type Config struct {
 	Pool         *pgxpool.Pool // of a worker: with its lock and idle timeouts
 	Lifecycle    *lifecycle.Client
 	Provisioners map[string]provisioner.Provisioner // that this process has configured, by name
+	Digests      map[string]string                  // of their configurations; without one it is of those that announce none
+	Default      string                             // the default provisioner that is configured; empty: it is left as it is
+	Alone        bool                               // no other process matters: the configurations here act at once
+	RolloutRate  float64                            // resources a second that a changed configuration is brought to; 0 is the default
 	Logger       *slog.Logger
 	Version      string           // of this program, for people
 	Now          func() time.Time // time.Now if nil; decides whether this process may still act
@@ -50,6 +55,10 @@ type Engine struct {
 	serve     context.CancelFunc
 	served    sync.WaitGroup
 
+	queues  Queues
+	alone   bool
+	shouted time.Time // about missing provisioners
+
 	hurryMu sync.Mutex
 	hurried []uuid.UUID // the dead whose places were made due
 	leftOut []uuid.UUID // and those of them that someone held
@@ -57,7 +66,8 @@ type Engine struct {
 	overdueAll            atomic.Int64  // when all deadlines that passed were last looked at, in nanoseconds
 	leasesLost, takeOvers atomic.Uint64 // since the start
 
-	callTimeout, dispatchEvery, pruneEvery time.Duration
+	callTimeout, dispatchEvery, pruneEvery, lookEvery, silence time.Duration
+	rolloutRate                                                float64
 }
 
 var _ jobs.Driver = (*Engine)(nil)
@@ -69,18 +79,20 @@ func New(c Config) *Engine {
 		pool: c.Pool, lifecycle: c.Lifecycle, backends: map[string]*backend{}, log: c.Logger, q: dbsqlc.New(),
 		waiting: make(chan struct{}, defaults.HeldAtOnce), own: make(chan struct{}, max(1, int(c.Pool.Config().MaxConns)/2)),
 		callTimeout: defaults.CallTimeout, dispatchEvery: defaults.Dispatch,
-		pruneEvery: defaults.Prune,
+		pruneEvery: defaults.Prune, lookEvery: defaults.ActingLook, silence: defaults.Silence, alone: c.Alone, rolloutRate: cmp.Or(c.RolloutRate, defaults.RolloutRate),
 	}
 	now := c.Now
 	if now == nil {
 		now = time.Now
 	}
-	names := make([]string, 0, len(c.Provisioners))
+	e.life = newLife(c.Pool, c.Version, []string{}, c.Logger, now)
+	e.life.preferred = c.Default
 	for name, p := range c.Provisioners {
-		e.backends[name] = newBackend(name, p)
-		names = append(names, name)
+		b := newBackend(name, p)
+		b.digest = c.Digests[name]
+		e.backends[name] = b
+		e.life.names, e.life.digests = append(e.life.names, name), append(e.life.digests, b.digest)
 	}
-	e.life = newLife(c.Pool, c.Version, names, c.Logger, now)
 	e.life.breakers = e.openBreakers
 	e.claims = newGroup(1, e.claimGroup)
 	e.outcomes = newGroup(defaults.Committers, e.commitGroup)
@@ -90,8 +102,11 @@ func New(c Config) *Engine {
 // ID is how this process is known to the others at the moment. It changes when the process was taken for dead.
 func (e *Engine) ID() uuid.UUID { return e.life.current() }
 
-// Start registers the process, brings the backends' configuration into force, and starts the heartbeat, the dispatcher, the pruner
-// and the watchers. Call Stop afterwards, whatever it returned.
+// Serve has the queues of provisioners worked while the configurations here act. Call it before Start.
+func (e *Engine) Serve(q Queues) { e.queues = q }
+
+// Start registers the process, brings the configurations into force that act, and starts the heartbeat, the dispatcher, the
+// pruner and the watchers. Call Stop afterwards, whatever it returned.
 func (e *Engine) Start(ctx context.Context) error {
 	e.looping, e.stop = context.WithCancel(context.WithoutCancel(ctx))
 	e.serving, e.serve = context.WithCancel(context.WithoutCancel(ctx))
@@ -101,35 +116,14 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.claims.start(e.serving, &e.served)
 	e.outcomes.start(e.serving, &e.served)
 	e.served.Go(func() { e.life.run(e.serving) })
-	for _, b := range e.backends {
-		if err := e.activate(ctx, b); err != nil {
-			return err
-		}
+	if err := errors.Join(e.shout(ctx), e.lookAll(ctx)); err != nil {
+		return err
 	}
 	e.loops.Go(func() { e.dispatcher(e.looping) })
 	e.loops.Go(func() { e.pruner(e.looping) })
 	for _, b := range e.backends {
-		e.loops.Go(func() { e.wakeChanged(e.looping, b) })
-		e.loops.Go(func() { e.mind(e.looping, b) })
-		if w, ok := b.Provisioner.(provisioner.Watcher); ok {
-			e.loops.Go(func() { e.watch(e.looping, b, w) })
-		}
+		e.loops.Go(func() { e.contend(e.looping, b) })
 	}
-	return nil
-}
-
-func (e *Engine) activate(ctx context.Context, b *backend) error {
-	if a, ok := b.Provisioner.(provisioner.Activator); ok {
-		if err := a.Activate(ctx); err != nil {
-			return fmt.Errorf("bring the configuration of provisioner %q into force: %w", b.name, said{err})
-		}
-	}
-	// What could not be met as things stood may be met now.
-	ids, err := e.q.PlaceHopeless(ctx, e.pool, &dbsqlc.PlaceHopelessParams{Provisioner: b.name, MaxLost: defaults.MaxLost})
-	if err != nil {
-		return fmt.Errorf("look for resources that were given up at %q: %w", b.name, err)
-	}
-	b.changed.add(ids...)
 	return nil
 }
 

@@ -25,6 +25,7 @@ type life struct {
 	config  *pgx.ConnConfig
 	version string
 	names   []string
+	digests []string // of the configurations of names, in their order
 	log     *slog.Logger
 	now     func() time.Time
 	q       *dbsqlc.Queries
@@ -32,6 +33,8 @@ type life struct {
 	seenAt  time.Time
 
 	breakers func() []string // the names of those that are open
+
+	preferred string // the default provisioner that is configured here, if it is to be announced
 
 	mu       sync.Mutex
 	id       uuid.UUID
@@ -45,7 +48,7 @@ type life struct {
 
 func newLife(pool *pgxpool.Pool, version string, names []string, log *slog.Logger, now func() time.Time) *life {
 	return &life{
-		config: pool.Config().ConnConfig.Copy(), version: version, names: names, log: log, now: now, q: dbsqlc.New(),
+		config: pool.Config().ConnConfig.Copy(), version: version, names: names, digests: []string{}, log: log, now: now, q: dbsqlc.New(),
 		breakers: func() []string { return []string{} }, id: uuid.New(), failed: true,
 	}
 }
@@ -126,7 +129,9 @@ func (l *life) say(ctx context.Context) error {
 		return err
 	}
 	id := l.current()
-	n, err := l.q.WorkerBeat(ctx, l.conn, &dbsqlc.WorkerBeatParams{ID: id, Version: l.version, Provisioners: l.names, OpenBreakers: l.breakers(), Alive: defaults.Alive})
+	n, err := l.q.WorkerBeat(ctx, l.conn, &dbsqlc.WorkerBeatParams{
+		ID: id, Version: l.version, Provisioners: l.names, Digests: l.digests, DefaultProvisioner: l.defaultName(), OpenBreakers: l.breakers(), Alive: defaults.Alive,
+	})
 	if err != nil {
 		return fmt.Errorf("beat: %w", err)
 	}
@@ -148,6 +153,13 @@ func (l *life) say(ctx context.Context) error {
 		l.seenAt = l.now()
 	}
 	return nil
+}
+
+func (l *life) defaultName() *string {
+	if l.preferred == "" {
+		return nil
+	}
+	return &l.preferred
 }
 
 // end gives the id up: what it still holds may be taken over at once. If the database can not be told, that is so a little later.

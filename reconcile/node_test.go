@@ -3,9 +3,7 @@ package reconcile
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -109,7 +107,7 @@ func newFleet(t testing.TB, database *dbtest.DB, backends map[string]provisioner
 				first = name
 			}
 		}
-		if err := admin.AnnounceProvisioners(ctx, tx, set, first); err != nil {
+		if err := admin.RegisterProvisioners(ctx, tx, set, first); err != nil {
 			return err
 		}
 		o, err := admin.CreateOrganization(ctx, tx, "acme", "")
@@ -261,6 +259,7 @@ type options struct {
 	pool db.PoolOptions
 	log  *slog.Logger
 	set  func(*Engine)
+	as   Config // what else is configured
 }
 
 // engine starts one that no queue drives: the test does, or the engine's own loops.
@@ -280,7 +279,9 @@ func (f *fleet) unstarted(backends map[string]provisioner.Provisioner, o options
 	pool := f.Open(f.t, o.pool)
 	worker, err := lifecycle.NewClient("worker", o.log)
 	require.NoError(f.t, err)
-	e := New(Config{Pool: pool, Lifecycle: worker, Provisioners: backends, Logger: o.log, Version: "test"})
+	c := o.as
+	c.Pool, c.Lifecycle, c.Provisioners, c.Logger, c.Version = pool, worker, backends, o.log, "test"
+	e := New(c)
 	if o.set != nil {
 		o.set(e)
 	}
@@ -321,11 +322,13 @@ func (f *fleet) startWith(o options, backends map[string]provisioner.Provisioner
 	if o.log == nil {
 		o.log = quiet()
 	}
-	n := &node{Engine: f.engine(backends, o)}
+	n := &node{Engine: f.unstarted(backends, o)}
 	own := f.Open(f.t, db.PoolOptions{MaxConns: defaults.QueuePool, Queue: true})
 	var err error
-	n.river, err = jobs.NewClient(own, jobs.Config{Provisioners: slices.Collect(maps.Keys(backends)), Driver: n.Engine, Logger: o.log})
+	n.river, err = jobs.NewClient(own, jobs.Config{Driver: n.Engine, Logger: o.log})
 	require.NoError(f.t, err)
+	n.Serve(jobs.NewQueues(n.river, 0))
+	require.NoError(f.t, n.Start(context.Background()))
 	require.NoError(f.t, n.river.Start(context.Background()))
 	n.stop = sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

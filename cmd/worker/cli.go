@@ -76,6 +76,7 @@ type cli struct {
 		Explain  provisionerExplain  `cmd:"" help:"Say where a new resource of a static pool would be placed, or why not, host by host."`
 		Pause    provisionerPause    `cmd:"" help:"Make, repair and restart nothing at a provisioner until it is resumed. Stop and delete go on."`
 		Resume   provisionerResume   `cmd:"" help:"End the pause of a provisioner. What it held is done at once, in order."`
+		Activate provisionerActivate `cmd:"" help:"Have the configuration of a provisioner act that workers have and that waits, because they have different ones."`
 		Cordon   provisionerCordon   `cmd:"" help:"Let a host of a static pool take no new resources."`
 		Uncordon provisionerUncordon `cmd:"" help:"Let a host of a static pool take new resources again."`
 	} `cmd:"" help:"Provisioners: the backends that resources are at."`
@@ -111,7 +112,7 @@ func run(ctx context.Context, args []string, lookupEnv func(string) (string, boo
 func vars() map[string]string {
 	return map[string]string{
 		"listen":       defaults.Listen,
-		"wait_timeout": defaults.Timeout.String(), "page": strconv.Itoa(defaults.Page), "max_workers": strconv.Itoa(defaults.MaxWorkers),
+		"wait_timeout": defaults.Timeout.String(), "page": strconv.Itoa(defaults.Page), "max_workers": strconv.Itoa(defaults.MaxWorkers), "rollout_rate": strconv.Itoa(defaults.RolloutRate),
 		"demo_timeout": defaults.DemoTimeout.String(), "bench_names": strings.Join(bench.Names(), ", "), "demo_size": strconv.Itoa(defaults.DemoSize),
 	}
 }

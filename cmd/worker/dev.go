@@ -76,7 +76,7 @@ func (c *devCommand) Run(ctx context.Context, a *app) (err error) {
 	ad := &admin{client, pool}
 	f := demoSet(runtimes, c.Deployments)
 	f.options = c.options()
-	w, err := work(ctx, place.url, f, workOptions{maxWorkers: defaults.MaxWorkers, keepDefault: true}, logger)
+	w, err := work(ctx, place.url, f, workOptions{maxWorkers: defaults.MaxWorkers, alone: true}, logger)
 	if err != nil {
 		return err
 	}

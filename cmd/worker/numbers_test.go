@@ -66,11 +66,12 @@ func newNumbers(t *testing.T) *numbers {
 		Pool: n.db.Open(t, db.PoolOptions{MaxConns: 5, Worker: true}), Lifecycle: client, Logger: logger,
 		Provisioners: map[string]provisioner.Provisioner{"scripted": fake},
 	})
-	require.NoError(t, engine.Start(t.Context()))
 	queue, err := jobs.NewClient(n.db.Open(t, db.PoolOptions{MaxConns: 5, Queue: true}), jobs.Config{
-		Provisioners: []string{"scripted"}, Driver: engine, Logger: logger, ID: uuid.NewString(),
+		Driver: engine, Logger: logger, ID: uuid.NewString(),
 	})
 	require.NoError(t, err)
+	engine.Serve(jobs.NewQueues(queue, 0))
+	require.NoError(t, engine.Start(t.Context()))
 	require.NoError(t, queue.Start(context.WithoutCancel(t.Context())))
 	w := &working{engine: engine, queue: queue, logger: logger}
 	t.Cleanup(func() { require.NoError(t, w.stop(context.Background())) })

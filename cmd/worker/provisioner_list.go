@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	"berth/db/dbsqlc"
 	"berth/db/dbstatic"
@@ -27,10 +28,20 @@ type listed struct {
 	Default          bool    `json:"default"`
 	Workers          int64   `json:"workers"` // that are up and have it
 	Resources        int64   `json:"resources"`
+	Configuration    string  `json:"configuration"` // digest of the one that acts; empty if its workers are too old to tell
+	Since            string  `json:"acts_since"`
+	Behind           int64   `json:"resources_behind"` // were last driven under another one
+	Waiting          []waits `json:"waiting_configurations"`
 	SlotsTotal       *int    `json:"slots_total"`
 	SlotsUsed        *int    `json:"slots_used"`
 	LargestPlaceable *int    `json:"largest_placeable"`
 	Hosts            *[]host `json:"hosts"`
+}
+
+// waits is a configuration that workers have, while another one acts.
+type waits struct {
+	Digest  string `json:"digest"`
+	Workers int64  `json:"workers"`
 }
 
 type host struct {
@@ -64,8 +75,12 @@ func (c *provisionerList) Run(ctx context.Context, a *app) error {
 // listed puts together what there is to say of some provisioners, in as many statements for one as for all.
 func (ad *admin) listed(ctx context.Context, known []lifecycle.Known) ([]listed, error) {
 	names := make([]string, len(known))
+	var rolling []string
 	for i, k := range known {
 		names[i] = k.Name
+		if k.Rolling {
+			rolling = append(rolling, k.Name)
+		}
 	}
 	places, err := dbsqlc.New().ProvisionerPlaces(ctx, ad.pool, names)
 	if err != nil {
@@ -83,9 +98,24 @@ func (ad *admin) listed(ctx context.Context, known []lifecycle.Known) ([]listed,
 	for _, p := range places {
 		count[p.Provisioner] = p.Places
 	}
+	behind, err := ad.Behind(ctx, ad.pool, rolling...)
+	if err != nil {
+		return nil, err
+	}
+	configurations, err := ad.Configurations(ctx, ad.pool, names...)
+	if err != nil {
+		return nil, err
+	}
+	waiting := map[string][]waits{}
+	for _, x := range configurations {
+		if !x.Acts {
+			waiting[x.Provisioner] = append(waiting[x.Provisioner], waits{x.Digest, x.Workers})
+		}
+	}
 	all := make([]listed, len(known))
 	for i, k := range known {
-		all[i] = listed{Name: k.Name, Type: k.Type, Status: "ok", Default: k.Default, Workers: live[k.Name], Resources: count[k.Name]}
+		all[i] = listed{Name: k.Name, Type: k.Type, Status: "ok", Default: k.Default, Workers: live[k.Name], Resources: count[k.Name],
+			Configuration: k.Digest, Since: k.Since.Format(time.RFC3339), Behind: behind[k.Name], Waiting: append([]waits{}, waiting[k.Name]...)}
 		switch {
 		case k.Missing:
 			all[i].Status = "missing"
@@ -128,13 +158,19 @@ func provisionerTables(all []listed) io.WriterTo {
 		terminal.Column{Head: "WORKERS", Right: true}, terminal.Column{Head: "RESOURCES", Right: true}, terminal.Column{Head: "SLOTS", Right: true}, terminal.Column{Head: "USED", Right: true}, terminal.Column{Head: "LARGEST FREE", Right: true})
 	hosts := terminal.NewTable(terminal.Column{Head: "HOST", Least: 20}, terminal.Column{Head: "PROVISIONER", Least: 12},
 		terminal.Column{Head: "SLOTS", Right: true}, terminal.Column{Head: "USED", Right: true}, terminal.Column{Head: "STANDING"})
-	any := false
+	configurations := terminal.NewTable(terminal.Column{Head: "PROVISIONER", Least: 12}, terminal.Column{Head: "CONFIGURATION"},
+		terminal.Column{Head: "WORKERS", Right: true}, terminal.Column{Head: "STANDING", Least: 20})
+	any, differ := false, false
 	for _, l := range all {
 		isDefault := ""
 		if l.Default {
 			isDefault = "default"
 		}
 		t.Row(l.Name, l.Type, l.Status, isDefault, strconv.FormatInt(l.Workers, 10), strconv.FormatInt(l.Resources, 10), number(l.SlotsTotal), number(l.SlotsUsed), number(l.LargestPlaceable))
+		if l.Behind > 0 || len(l.Waiting) > 0 {
+			differ = true
+			l.configurations(configurations)
+		}
 		if l.Hosts == nil {
 			continue
 		}
@@ -143,10 +179,37 @@ func provisionerTables(all []listed) io.WriterTo {
 			hosts.Row(h.Host, l.Name, strconv.Itoa(h.Slots), strconv.Itoa(h.Used), h.standing())
 		}
 	}
-	if !any {
-		return t
+	tables := several{t}
+	if differ {
+		tables = append(tables, text("\n"), configurations)
 	}
-	return several{t, text("\n"), hosts}
+	if any {
+		tables = append(tables, text("\n"), hosts)
+	}
+	return tables
+}
+
+// configurations says which one acts, how far its resources are, and which wait.
+func (l listed) configurations(t *terminal.Table) {
+	workers := l.Workers
+	for _, w := range l.Waiting {
+		workers -= w.Workers
+	}
+	standing := "acts since " + l.Since
+	if l.Behind > 0 {
+		standing = fmt.Sprintf("acts; %d of %d resources are yet to be brought to it", l.Behind, l.Resources)
+	}
+	t.Row(l.Name, shortDigest(l.Configuration), strconv.FormatInt(workers, 10), standing)
+	for _, w := range l.Waiting {
+		t.Row(l.Name, shortDigest(w.Digest), strconv.FormatInt(w.Workers, 10), "waits")
+	}
+}
+
+func shortDigest(digest string) string {
+	if digest == "" {
+		return "not told"
+	}
+	return digest[:min(len(digest), 12)]
 }
 
 // standing says why a host takes no new resources, or that it does.

@@ -35,7 +35,8 @@ func TestProvisionerList(t *testing.T) {
 	all := decode[[]map[string]any](t, b.ok("provisioner", "list", "-o", "json"))
 	require.Len(t, all, 3)
 	for _, l := range all {
-		require.ElementsMatch(t, []string{"name", "type", "status", "default", "workers", "resources", "slots_total", "slots_used", "largest_placeable", "hosts"}, keys(l))
+		require.ElementsMatch(t, []string{"name", "type", "status", "default", "workers", "resources", "slots_total", "slots_used", "largest_placeable", "hosts",
+			"configuration", "acts_since", "resources_behind", "waiting_configurations"}, keys(l))
 	}
 	require.Equal(t, "k8s-a", all[0]["name"])
 	for _, k := range []string{"slots_total", "slots_used", "largest_placeable", "hosts"} {

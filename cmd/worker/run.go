@@ -10,7 +10,8 @@ type runCommand struct {
 	setFlags
 	versionFlag
 	listenFlag
-	MaxWorkers int `name:"max-workers" placeholder:"N" default:"${max_workers}" help:"How many jobs of each provisioner are worked at once. ${max_workers} if not given."`
+	MaxWorkers  int     `name:"max-workers" placeholder:"N" default:"${max_workers}" help:"How many jobs of each provisioner are worked at once. ${max_workers} if not given."`
+	RolloutRate float64 `name:"rollout-rate" placeholder:"N" default:"${rollout_rate}" help:"How many resources a second of each provisioner are brought to a configuration that changed, by all workers together. ${rollout_rate} if not given."`
 }
 
 // maxMaxWorkers is River's own bound.
@@ -24,8 +25,17 @@ func (c *runCommand) Validate() error {
 	if c.MaxWorkers < 1 || c.MaxWorkers > maxMaxWorkers {
 		return fmt.Errorf("--max-workers: %d is out of range: use 1 to %d", c.MaxWorkers, maxMaxWorkers)
 	}
+	if !(c.RolloutRate >= minRolloutRate && c.RolloutRate <= maxRolloutRate) { // NaN is not
+		return fmt.Errorf("--rollout-rate: %v is out of range: use %v to %v", c.RolloutRate, minRolloutRate, maxRolloutRate)
+	}
 	return nil
 }
+
+// Bounds of a rate. The least is one resource in a quarter of an hour.
+const (
+	minRolloutRate = 0.001
+	maxRolloutRate = 10000
+)
 
 // Run takes jobs until a signal ends it. "ready" on stdout says that it takes them.
 func (c *runCommand) Run(ctx context.Context, a *app) (err error) {
@@ -49,7 +59,7 @@ func (c *runCommand) Run(ctx context.Context, a *app) (err error) {
 		return unlessStopped(ctx, err)
 	}
 	defer func() { err = errors.Join(err, endServing(ctx, server)) }()
-	w, err := work(ctx, url, f, workOptions{maxWorkers: c.MaxWorkers, health: server, traces: traces}, logger)
+	w, err := work(ctx, url, f, workOptions{maxWorkers: c.MaxWorkers, rolloutRate: c.RolloutRate, health: server, traces: traces}, logger)
 	if err != nil {
 		return unlessStopped(ctx, err)
 	}

@@ -182,7 +182,11 @@ func TestRun(t *testing.T) {
 
 	listed := decode[[]map[string]any](t, b.ok("provisioner", "list", "-o", "json"))
 	require.Len(t, listed, 1)
+	require.Len(t, listed[0]["configuration"], 32)
+	delete(listed[0], "configuration")
+	delete(listed[0], "acts_since")
 	require.Equal(t, map[string]any{
+		"resources_behind": 0., "waiting_configurations": []any{},
 		"name": "static-example", "type": "static", "status": "ok", "default": true, "workers": 1., "resources": 1., "slots_total": 4., "slots_used": 3., "largest_placeable": 1.,
 		"hosts": []any{map[string]any{"host": g.URL, "slots": 4., "used": 3., "cordoned": false, "healthy": true, "removed": false}},
 	}, listed[0])
@@ -258,11 +262,14 @@ func TestRunRefuses(t *testing.T) {
 	require.Equal(t, exitRefused, b.worker("run").status, "a worker without provisioners has nothing to do")
 	b.with(pool(t, 4, "http://127.0.0.1:1"))
 	b.exec("INSERT INTO berth.provisioners (name, type, supports, timeout) VALUES ('static-example', 'kubernetes', '{runtime}', '5 minutes')")
-	require.Contains(t, b.refused(exitRefused, "run"), `"kubernetes"`)
+	require.Contains(t, b.refused(exitRefused, "run"), `it is of type "kubernetes" with 0 resources and configured as "static"`)
 	require.Contains(t, b.refused(exitRefused, "org", "create", "acme"), `"kubernetes"`)
 	b.exec("DROP TABLE berth.goose_db_version")
 	require.Contains(t, b.refused(exitFailed, "run"), "worker migrate up")
 	require.Contains(t, b.refused(exitUsage, "run", "--max-workers", "0"), "--max-workers")
+	for _, rate := range []string{"0", "-1", "NaN", "1e9"} {
+		require.Contains(t, b.refused(exitUsage, "run", "--rollout-rate="+rate), "--rollout-rate")
+	}
 
 	b.env["DATABASE_URL"] = "postgres://u:hunter2@127.0.0.1:1/nowhere"
 	r := b.refused(exitFailed, "run")

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"berth/db"
@@ -33,7 +32,8 @@ type working struct {
 // workOptions say how a process takes jobs.
 type workOptions struct {
 	maxWorkers  int
-	keepDefault bool // leave the default provisioner as it is, where there is one
+	rolloutRate float64
+	alone       bool // no other process matters: what is configured here acts at once, but the default stays where there is one
 
 	health *health.Server       // told of what is worked; nil for none
 	traces *telemetry.Telemetry // nil for none
@@ -71,25 +71,28 @@ func work(ctx context.Context, url string, f configured, o workOptions, logger *
 	if err != nil {
 		return nil, err
 	}
-	if err := (&admin{client, pool}).announce(ctx, known(set), o.keepDefault); err != nil {
+	if err := (&admin{client, pool}).register(ctx, known(set)); err != nil {
 		return nil, err
 	}
-	named := map[string]provisioner.Provisioner{}
+	c := reconcile.Config{Pool: pool, Lifecycle: client, Provisioners: map[string]provisioner.Provisioner{}, Digests: map[string]string{},
+		Alone: o.alone, RolloutRate: o.rolloutRate, Logger: logger, Version: programVersion()}
 	for _, e := range set.All() {
-		named[e.Name] = e.Provisioner
+		c.Provisioners[e.Name], c.Digests[e.Name] = e.Provisioner, set.Digest(e.Name)
 	}
-	w.engine = reconcile.New(reconcile.Config{Pool: pool, Lifecycle: client, Provisioners: named, Logger: logger, Version: programVersion()})
-	if err := w.engine.Start(ctx); err != nil {
-		return nil, err
+	if !o.alone {
+		c.Default = set.Default()
 	}
-	config := jobs.Config{
-		Provisioners: set.Names(), MaxWorkers: o.maxWorkers, Driver: w.engine, Logger: queueLogger(logger), ID: uuid.NewString(), Tracer: o.traces.Provider(),
-	}
+	w.engine = reconcile.New(c)
+	config := jobs.Config{MaxWorkers: o.maxWorkers, Driver: w.engine, Logger: queueLogger(logger), ID: uuid.NewString(), Tracer: o.traces.Provider()}
 	if o.health != nil {
 		config.Worked = o.health.Worked
 	}
 	queue, err := jobs.NewClient(queuePool, config)
 	if err != nil {
+		return nil, err
+	}
+	w.engine.Serve(jobs.NewQueues(queue, o.maxWorkers))
+	if err := w.engine.Start(ctx); err != nil {
 		return nil, err
 	}
 	if err := queue.Start(context.WithoutCancel(ctx)); err != nil { // it is stopped by Stop, softly
@@ -102,19 +105,6 @@ func work(ctx context.Context, url string, f configured, o workOptions, logger *
 	logger.Info("started: jobs are taken", slog.Any("provisioners", set.Names()), slog.String("version", programVersion()),
 		slog.String("runtime_version", cmp.Or(f.options.RuntimeVersion, "latest")))
 	return w, nil
-}
-
-// announce says which provisioners this process works, and which is the default.
-func (ad *admin) announce(ctx context.Context, r registered, keepDefault bool) error {
-	return ad.tx(ctx, func(tx pgx.Tx) error {
-		if keepDefault {
-			if err := ad.RegisterProvisioners(ctx, tx, r.all, r.defaultName); err != nil {
-				return err
-			}
-			r.defaultName = ""
-		}
-		return ad.AnnounceProvisioners(ctx, tx, r.all, r.defaultName)
-	})
 }
 
 func (w *working) open(ctx context.Context, url string, o db.PoolOptions) (*pgxpool.Pool, error) {

@@ -103,6 +103,10 @@ type Provisioner struct {
 	Timeout   time.Duration
 	SeenAt    time.Time
 	PausedAt  *time.Time
+	Digest    string
+	ActsSince time.Time
+	RolledAt  *time.Time
+	RolledTo  uuid.UUID
 }
 
 type ProvisionerResource struct {
@@ -134,6 +138,7 @@ type ProvisionerResource struct {
 	CreatedAt          time.Time
 	UpdatedAt          time.Time
 	PausedAt           *time.Time
+	Digest             string
 }
 
 type ResourceDetail struct {
@@ -184,10 +189,12 @@ type StaticSlot struct {
 }
 
 type Worker struct {
-	ID           uuid.UUID
-	Version      string
-	Provisioners []string
-	StartedAt    time.Time
-	AliveUntil   time.Time
-	OpenBreakers []string
+	ID                 uuid.UUID
+	Version            string
+	Provisioners       []string
+	StartedAt          time.Time
+	AliveUntil         time.Time
+	OpenBreakers       []string
+	Digests            []string
+	DefaultProvisioner *string
 }

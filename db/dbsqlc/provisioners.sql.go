@@ -10,30 +10,15 @@ import (
 	"time"
 )
 
-const provisionerAnnounce = `-- name: ProvisionerAnnounce :exec
-UPDATE berth.provisioners p
-SET supports = string_to_array(n.supports, ','), timeout = n.timeout, seen_at = clock_timestamp()
-FROM (SELECT unnest($1::text[]) AS name, unnest($2::text[]) AS type, unnest($3::text[]) AS supports, unnest($4::interval[]) AS timeout) AS n
-WHERE p.name = n.name AND p.type = n.type
+const provisionerDefaultAnnounced = `-- name: ProvisionerDefaultAnnounced :one
+SELECT EXISTS (SELECT FROM berth.workers w WHERE w.alive_until > clock_timestamp() AND w.default_provisioner = $1::text)::boolean AS announced
 `
 
-type ProvisionerAnnounceParams struct {
-	Names    []string
-	Types    []string
-	Supports []string
-	Timeouts []time.Duration
-}
-
-// What a worker knows of the provisioners that it has; the type of a name never changes. The caller holds
-// ProvisionerRegistering; whoever else writes here skips what is locked.
-func (q *Queries) ProvisionerAnnounce(ctx context.Context, db DBTX, arg *ProvisionerAnnounceParams) error {
-	_, err := db.Exec(ctx, provisionerAnnounce,
-		arg.Names,
-		arg.Types,
-		arg.Supports,
-		arg.Timeouts,
-	)
-	return err
+func (q *Queries) ProvisionerDefaultAnnounced(ctx context.Context, db DBTX, name string) (bool, error) {
+	row := db.QueryRow(ctx, provisionerDefaultAnnounced, name)
+	var announced bool
+	err := row.Scan(&announced)
+	return announced, err
 }
 
 const provisionerDefaultClear = `-- name: ProvisionerDefaultClear :exec
@@ -57,8 +42,51 @@ func (q *Queries) ProvisionerDefaultSet(ctx context.Context, db DBTX, name strin
 	return result.RowsAffected(), nil
 }
 
+const provisionerDefaultSilent = `-- name: ProvisionerDefaultSilent :one
+SELECT EXISTS (SELECT FROM berth.provisioners p WHERE p.is_default AND p.name <> $1 AND NOT EXISTS (
+    SELECT FROM berth.workers w WHERE w.alive_until > clock_timestamp() - $2::interval
+        AND (w.default_provisioner = p.name OR w.default_provisioner IS NULL AND p.name = ANY (w.provisioners))))::boolean AS silent
+`
+
+type ProvisionerDefaultSilentParams struct {
+	Name    string
+	Silence time.Duration
+}
+
+// Whether no live worker has had another default than this one, the one that there is, for so long. Who announces none would keep
+// what it has.
+func (q *Queries) ProvisionerDefaultSilent(ctx context.Context, db DBTX, arg *ProvisionerDefaultSilentParams) (bool, error) {
+	row := db.QueryRow(ctx, provisionerDefaultSilent, arg.Name, arg.Silence)
+	var silent bool
+	err := row.Scan(&silent)
+	return silent, err
+}
+
+const provisionerDescribe = `-- name: ProvisionerDescribe :exec
+UPDATE berth.provisioners SET supports = string_to_array($1::text, ','), timeout = $2
+WHERE name = $3 AND digest = $4 AND (supports, timeout) IS DISTINCT FROM (string_to_array($1::text, ','), $2::interval)
+`
+
+type ProvisionerDescribeParams struct {
+	Supports string
+	Timeout  time.Duration
+	Name     string
+	Digest   string
+}
+
+// What the configuration that acts says of itself. The type of a name never changes.
+func (q *Queries) ProvisionerDescribe(ctx context.Context, db DBTX, arg *ProvisionerDescribeParams) error {
+	_, err := db.Exec(ctx, provisionerDescribe,
+		arg.Supports,
+		arg.Timeout,
+		arg.Name,
+		arg.Digest,
+	)
+	return err
+}
+
 const provisionerList = `-- name: ProvisionerList :many
-SELECT p.name, p.type, p.supports, p.is_default, p.timeout, p.seen_at,
+SELECT p.name, p.type, p.supports, p.is_default, p.timeout, p.seen_at, p.digest, p.acts_since, (p.rolled_at IS NOT NULL)::boolean AS rolling,
     (p.seen_at < clock_timestamp() - $1::interval)::boolean AS missing,
     (p.paused_at IS NOT NULL)::boolean AS paused,
     EXISTS (SELECT FROM berth.workers w WHERE w.alive_until > clock_timestamp() AND p.name = ANY(w.open_breakers))::boolean AS breaker_open
@@ -80,6 +108,9 @@ type ProvisionerListRow struct {
 	IsDefault   bool
 	Timeout     time.Duration
 	SeenAt      time.Time
+	Digest      string
+	ActsSince   time.Time
+	Rolling     bool
 	Missing     bool
 	Paused      bool
 	BreakerOpen bool
@@ -101,10 +132,45 @@ func (q *Queries) ProvisionerList(ctx context.Context, db DBTX, arg *Provisioner
 			&i.IsDefault,
 			&i.Timeout,
 			&i.SeenAt,
+			&i.Digest,
+			&i.ActsSince,
+			&i.Rolling,
 			&i.Missing,
 			&i.Paused,
 			&i.BreakerOpen,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const provisionerMissing = `-- name: ProvisionerMissing :many
+SELECT p.name, count(*) AS places FROM berth.provisioners p JOIN berth.provisioner_resources r ON r.provisioner = p.name
+WHERE p.seen_at < clock_timestamp() - $1::interval
+GROUP BY p.name ORDER BY p.name
+`
+
+type ProvisionerMissingRow struct {
+	Name   string
+	Places int64
+}
+
+// Provisioners that no live worker has had for so long, with what is there.
+func (q *Queries) ProvisionerMissing(ctx context.Context, db DBTX, missingFor time.Duration) ([]*ProvisionerMissingRow, error) {
+	rows, err := db.Query(ctx, provisionerMissing, missingFor)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []*ProvisionerMissingRow{}
+	for rows.Next() {
+		var i ProvisionerMissingRow
+		if err := rows.Scan(&i.Name, &i.Places); err != nil {
 			return nil, err
 		}
 		items = append(items, &i)

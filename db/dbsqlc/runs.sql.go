@@ -118,13 +118,13 @@ const placeDispatch = `-- name: PlaceDispatch :many
 WITH due AS (
     SELECT p.id, p.provisioner, p.retry_at, v.seen_at < clock_timestamp() - $4::interval AS missing
     FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
-    WHERE p.retry_at <= now()
-      AND (p.fence IS NULL OR p.leased_until <= clock_timestamp() OR ($5::boolean AND NOT berth.lease_live(p.leased_by, p.leased_until, $6::interval)))
+    WHERE p.retry_at <= now() AND p.provisioner <> ALL ($5::text[])
+      AND (p.fence IS NULL OR p.leased_until <= clock_timestamp() OR ($6::boolean AND NOT berth.lease_live(p.leased_by, p.leased_until, $7::interval)))
       AND (p.desired_phase = 'absent' OR NOT EXISTS (SELECT FROM berth.provisioner_resources s
             WHERE s.id = p.id AND s.provisioner <> p.provisioner AND s.desired_phase = 'absent' AND s.deployment_id IS NOT NULL))
       AND berth.paused_by(p.paused_at, v.paused_at, p.desired_phase, (SELECT d.desired_state FROM berth.deployments d WHERE d.id = p.deployment_id)) IS NULL
       AND (p.deployment_id IS NULL OR EXISTS (SELECT FROM berth.deployments d WHERE d.id = p.deployment_id FOR NO KEY UPDATE SKIP LOCKED))
-    ORDER BY p.retry_at LIMIT $7 FOR NO KEY UPDATE OF p SKIP LOCKED
+    ORDER BY p.retry_at LIMIT $8 FOR NO KEY UPDATE OF p SKIP LOCKED
 )
 UPDATE berth.provisioner_resources p
 SET generation = p.claimed_generation + 1,
@@ -140,6 +140,7 @@ type PlaceDispatchParams struct {
 	MaxGrace   time.Duration
 	Each       time.Duration
 	MissingFor time.Duration
+	Idle       []string
 	TakeOver   bool
 	Alive      time.Duration
 	Most       int32
@@ -157,14 +158,16 @@ type PlaceDispatchRow struct {
 
 // Wakes what is due and held by nobody alive, and whose deployment nobody holds: a run of it would only find that it is. Patience
 // grows with the time since the last outcome, so a backlog is not buried under jobs; what the dead held does not wait for that, but
-// for the time since they died. Places of provisioners that no live worker has go
-// to the queue that all work. What a pause holds is left alone. What is not due yet is not read: only now() bounds the scan of the index.
+// for the time since they died. Places of provisioners that no live worker has go to the queue that all work. What a pause holds is
+// left alone, and what is at provisioners that are idle here, because another configuration acts, is left to those whose does. What
+// is not due yet is not read: only now() bounds the scan of the index.
 func (q *Queries) PlaceDispatch(ctx context.Context, db DBTX, arg *PlaceDispatchParams) ([]*PlaceDispatchRow, error) {
 	rows, err := db.Query(ctx, placeDispatch,
 		arg.Grace,
 		arg.MaxGrace,
 		arg.Each,
 		arg.MissingFor,
+		arg.Idle,
 		arg.TakeOver,
 		arg.Alive,
 		arg.Most,
@@ -523,19 +526,19 @@ const placeStore = `-- name: PlaceStore :many
 WITH o AS (
     SELECT unnest($2::uuid[]) AS id, unnest($3::text[]) AS provisioner, unnest($4::uuid[]) AS fence,
         unnest($5::text[]) AS phase, unnest($6::text[]) AS reason, unnest($7::text[]) AS message,
-        unnest($8::jsonb[]) AS state, unnest($9::jsonb[]) AS config,
-        unnest($10::boolean[]) AS met, unnest($11::boolean[]) AS failed, unnest($12::boolean[]) AS given_up,
-        unnest($13::boolean[]) AS waits, unnest($14::boolean[]) AS down, unnest($15::boolean[]) AS gone, unnest($16::boolean[]) AS aside, unnest($17::interval[]) AS retry
+        unnest($8::jsonb[]) AS state, unnest($9::jsonb[]) AS config, unnest($10::text[]) AS digest,
+        unnest($11::boolean[]) AS met, unnest($12::boolean[]) AS failed, unnest($13::boolean[]) AS given_up,
+        unnest($14::boolean[]) AS waits, unnest($15::boolean[]) AS down, unnest($16::boolean[]) AS gone, unnest($17::boolean[]) AS aside, unnest($18::interval[]) AS retry
 ), l AS (
     -- Each looked up by its key, whatever the planner believes of the table.
-    SELECT o.id, o.provisioner, o.fence, o.phase, o.reason, o.message, o.state, o.config, o.met, o.failed, o.given_up, o.waits, o.down, o.gone, o.aside, o.retry, x.old_phase, x.old_state, x.old_config, x.current, x.was_met
-    FROM (SELECT id, provisioner, fence, phase, reason, message, state, config, met, failed, given_up, waits, down, gone, aside, retry FROM o ORDER BY o.id, o.provisioner) o
+    SELECT o.id, o.provisioner, o.fence, o.phase, o.reason, o.message, o.state, o.config, o.digest, o.met, o.failed, o.given_up, o.waits, o.down, o.gone, o.aside, o.retry, x.old_phase, x.old_state, x.old_config, x.current, x.was_met
+    FROM (SELECT id, provisioner, fence, phase, reason, message, state, config, digest, met, failed, given_up, waits, down, gone, aside, retry FROM o ORDER BY o.id, o.provisioner) o
     CROSS JOIN LATERAL (
         SELECT p.phase AS old_phase, p.state AS old_state, p.config AS old_config,
             p.claimed_generation >= p.intent_generation AS current, p.observed_generation >= p.intent_generation AS was_met
         FROM berth.provisioner_resources p
         WHERE p.id = o.id AND p.provisioner = o.provisioner AND p.fence = o.fence
-          AND (p.deployment_id IS NULL OR p.deployment_id = ANY($18::uuid[]))
+          AND (p.deployment_id IS NULL OR p.deployment_id = ANY($19::uuid[]))
           AND (NOT o.gone OR p.desired_phase <> 'absent' OR p.claimed_generation < p.intent_generation)
         FOR NO KEY UPDATE SKIP LOCKED) x
 )
@@ -543,7 +546,7 @@ UPDATE berth.provisioner_resources p
 SET phase = CASE WHEN l.phase = 'unknown' THEN p.phase ELSE l.phase END,
     reason = CASE WHEN l.current THEN l.reason ELSE p.reason END,
     message = CASE WHEN l.current THEN l.message ELSE p.message END,
-    state = l.state, config = l.config,
+    state = l.state, config = l.config, digest = l.digest,
     observed_generation = CASE WHEN l.current AND l.met THEN p.claimed_generation ELSE p.observed_generation END,
     given_up_at = CASE WHEN NOT l.current THEN p.given_up_at WHEN l.met OR l.waits THEN NULL WHEN l.given_up THEN coalesce(p.given_up_at, now()) ELSE p.given_up_at END,
     failures = CASE WHEN NOT l.current THEN p.failures WHEN l.met THEN 0 WHEN l.failed THEN p.failures + 1 ELSE p.failures END,
@@ -570,6 +573,7 @@ type PlaceStoreParams struct {
 	Messages     []string
 	States       []json.RawMessage
 	Configs      []json.RawMessage
+	Digests      []string
 	Met          []bool
 	Failed       []bool
 	GivenUp      []bool
@@ -613,6 +617,7 @@ func (q *Queries) PlaceStore(ctx context.Context, db DBTX, arg *PlaceStoreParams
 		arg.Messages,
 		arg.States,
 		arg.Configs,
+		arg.Digests,
 		arg.Met,
 		arg.Failed,
 		arg.GivenUp,

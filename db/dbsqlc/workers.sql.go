@@ -13,17 +13,19 @@ import (
 )
 
 const workerBeat = `-- name: WorkerBeat :execrows
-INSERT INTO berth.workers AS w (id, version, provisioners, open_breakers, alive_until)
-VALUES ($1, $2, $3, $4, clock_timestamp() + $5::interval)
+INSERT INTO berth.workers AS w (id, version, provisioners, digests, default_provisioner, open_breakers, alive_until)
+VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + $7::interval)
 ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until, open_breakers = excluded.open_breakers WHERE w.alive_until > clock_timestamp()
 `
 
 type WorkerBeatParams struct {
-	ID           uuid.UUID
-	Version      string
-	Provisioners []string
-	OpenBreakers []string
-	Alive        time.Duration
+	ID                 uuid.UUID
+	Version            string
+	Provisioners       []string
+	Digests            []string
+	DefaultProvisioner *string
+	OpenBreakers       []string
+	Alive              time.Duration
 }
 
 // An id that was declared dead stays dead: others may have taken over. 0 rows then.
@@ -32,6 +34,8 @@ func (q *Queries) WorkerBeat(ctx context.Context, db DBTX, arg *WorkerBeatParams
 		arg.ID,
 		arg.Version,
 		arg.Provisioners,
+		arg.Digests,
+		arg.DefaultProvisioner,
 		arg.OpenBreakers,
 		arg.Alive,
 	)

@@ -1,5 +1,5 @@
 -- name: ProvisionerList :many
-SELECT p.name, p.type, p.supports, p.is_default, p.timeout, p.seen_at,
+SELECT p.name, p.type, p.supports, p.is_default, p.timeout, p.seen_at, p.digest, p.acts_since, (p.rolled_at IS NOT NULL)::boolean AS rolling,
     (p.seen_at < clock_timestamp() - @missing_for::interval)::boolean AS missing,
     (p.paused_at IS NOT NULL)::boolean AS paused,
     EXISTS (SELECT FROM berth.workers w WHERE w.alive_until > clock_timestamp() AND p.name = ANY(w.open_breakers))::boolean AS breaker_open
@@ -20,13 +20,10 @@ ORDER BY n.name
 ON CONFLICT (name) DO NOTHING
 RETURNING name;
 
--- name: ProvisionerAnnounce :exec
--- What a worker knows of the provisioners that it has; the type of a name never changes. The caller holds
--- ProvisionerRegistering; whoever else writes here skips what is locked.
-UPDATE berth.provisioners p
-SET supports = string_to_array(n.supports, ','), timeout = n.timeout, seen_at = clock_timestamp()
-FROM (SELECT unnest(@names::text[]) AS name, unnest(@types::text[]) AS type, unnest(@supports::text[]) AS supports, unnest(@timeouts::interval[]) AS timeout) AS n
-WHERE p.name = n.name AND p.type = n.type;
+-- name: ProvisionerDescribe :exec
+-- What the configuration that acts says of itself. The type of a name never changes.
+UPDATE berth.provisioners SET supports = string_to_array(@supports::text, ','), timeout = @timeout
+WHERE name = @name AND digest = @digest AND (supports, timeout) IS DISTINCT FROM (string_to_array(@supports::text, ','), @timeout::interval);
 
 -- name: ProvisionerRetyped :many
 -- Names that are registered with another type, and how many places each has.
@@ -40,6 +37,16 @@ ORDER BY p.name;
 UPDATE berth.provisioners SET seen_at = clock_timestamp()
 WHERE name IN (SELECT l.name FROM berth.provisioners l WHERE l.name = ANY(@names::text[]) AND l.seen_at < clock_timestamp() - @older::interval
     ORDER BY l.name FOR NO KEY UPDATE SKIP LOCKED);
+
+-- name: ProvisionerDefaultSilent :one
+-- Whether no live worker has had another default than this one, the one that there is, for so long. Who announces none would keep
+-- what it has.
+SELECT EXISTS (SELECT FROM berth.provisioners p WHERE p.is_default AND p.name <> @name AND NOT EXISTS (
+    SELECT FROM berth.workers w WHERE w.alive_until > clock_timestamp() - @silence::interval
+        AND (w.default_provisioner = p.name OR w.default_provisioner IS NULL AND p.name = ANY (w.provisioners))))::boolean AS silent;
+
+-- name: ProvisionerDefaultAnnounced :one
+SELECT EXISTS (SELECT FROM berth.workers w WHERE w.alive_until > clock_timestamp() AND w.default_provisioner = @name::text)::boolean AS announced;
 
 -- name: ProvisionerDefaultClear :exec
 UPDATE berth.provisioners SET is_default = false WHERE is_default AND name <> @name;
@@ -60,3 +67,9 @@ UPDATE berth.provisioners v SET paused_at = NULL
 FROM (SELECT o.name, o.paused_at FROM berth.provisioners o WHERE o.name = @name AND o.paused_at IS NOT NULL FOR NO KEY UPDATE) o
 WHERE v.name = o.name
 RETURNING o.paused_at::timestamptz AS since;
+
+-- name: ProvisionerMissing :many
+-- Provisioners that no live worker has had for so long, with what is there.
+SELECT p.name, count(*) AS places FROM berth.provisioners p JOIN berth.provisioner_resources r ON r.provisioner = p.name
+WHERE p.seen_at < clock_timestamp() - @missing_for::interval
+GROUP BY p.name ORDER BY p.name;

@@ -27,7 +27,7 @@ FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner;
 WITH o AS (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@provisioners::text[]) AS provisioner, unnest(@fences::uuid[]) AS fence,
         unnest(@phases::text[]) AS phase, unnest(@reasons::text[]) AS reason, unnest(@messages::text[]) AS message,
-        unnest(@states::jsonb[]) AS state, unnest(@configs::jsonb[]) AS config,
+        unnest(@states::jsonb[]) AS state, unnest(@configs::jsonb[]) AS config, unnest(@digests::text[]) AS digest,
         unnest(@met::boolean[]) AS met, unnest(@failed::boolean[]) AS failed, unnest(@given_up::boolean[]) AS given_up,
         unnest(@waits::boolean[]) AS waits, unnest(@down::boolean[]) AS down, unnest(@gone::boolean[]) AS gone, unnest(@aside::boolean[]) AS aside, unnest(@retries::interval[]) AS retry
 ), l AS (
@@ -47,7 +47,7 @@ UPDATE berth.provisioner_resources p
 SET phase = CASE WHEN l.phase = 'unknown' THEN p.phase ELSE l.phase END,
     reason = CASE WHEN l.current THEN l.reason ELSE p.reason END,
     message = CASE WHEN l.current THEN l.message ELSE p.message END,
-    state = l.state, config = l.config,
+    state = l.state, config = l.config, digest = l.digest,
     observed_generation = CASE WHEN l.current AND l.met THEN p.claimed_generation ELSE p.observed_generation END,
     given_up_at = CASE WHEN NOT l.current THEN p.given_up_at WHEN l.met OR l.waits THEN NULL WHEN l.given_up THEN coalesce(p.given_up_at, now()) ELSE p.given_up_at END,
     failures = CASE WHEN NOT l.current THEN p.failures WHEN l.met THEN 0 WHEN l.failed THEN p.failures + 1 ELSE p.failures END,
@@ -132,12 +132,13 @@ SELECT DISTINCT o.id FROM o WHERE NOT EXISTS (SELECT FROM l WHERE l.id = o.id AN
 -- name: PlaceDispatch :many
 -- Wakes what is due and held by nobody alive, and whose deployment nobody holds: a run of it would only find that it is. Patience
 -- grows with the time since the last outcome, so a backlog is not buried under jobs; what the dead held does not wait for that, but
--- for the time since they died. Places of provisioners that no live worker has go
--- to the queue that all work. What a pause holds is left alone. What is not due yet is not read: only now() bounds the scan of the index.
+-- for the time since they died. Places of provisioners that no live worker has go to the queue that all work. What a pause holds is
+-- left alone, and what is at provisioners that are idle here, because another configuration acts, is left to those whose does. What
+-- is not due yet is not read: only now() bounds the scan of the index.
 WITH due AS (
     SELECT p.id, p.provisioner, p.retry_at, v.seen_at < clock_timestamp() - @missing_for::interval AS missing
     FROM berth.provisioner_resources p JOIN berth.provisioners v ON v.name = p.provisioner
-    WHERE p.retry_at <= now()
+    WHERE p.retry_at <= now() AND p.provisioner <> ALL (@idle::text[])
       AND (p.fence IS NULL OR p.leased_until <= clock_timestamp() OR (@take_over::boolean AND NOT berth.lease_live(p.leased_by, p.leased_until, @alive::interval)))
       AND (p.desired_phase = 'absent' OR NOT EXISTS (SELECT FROM berth.provisioner_resources s
             WHERE s.id = p.id AND s.provisioner <> p.provisioner AND s.desired_phase = 'absent' AND s.deployment_id IS NOT NULL))

@@ -1,7 +1,7 @@
 -- name: WorkerBeat :execrows
 -- An id that was declared dead stays dead: others may have taken over. 0 rows then.
-INSERT INTO berth.workers AS w (id, version, provisioners, open_breakers, alive_until)
-VALUES (@id, @version, @provisioners, @open_breakers, clock_timestamp() + @alive::interval)
+INSERT INTO berth.workers AS w (id, version, provisioners, digests, default_provisioner, open_breakers, alive_until)
+VALUES (@id, @version, @provisioners, @digests, @default_provisioner, @open_breakers, clock_timestamp() + @alive::interval)
 ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until, open_breakers = excluded.open_breakers WHERE w.alive_until > clock_timestamp();
 
 -- name: WorkerEnd :exec

@@ -14,6 +14,9 @@ const (
 	LeaseMargin = 5 * time.Second  // a worker stops acting on a lease this long before its end
 	Seen        = 30 * time.Second // how often a live worker's provisioners are marked as seen
 	MissingFor  = 10 * time.Minute // a provisioner that no live worker has had for so long is missing
+	Silence     = 30 * time.Second // a configuration that no live worker has announced for so long is succeeded
+	ActingLook  = 2 * time.Second  // how often a worker looks which configuration of a provisioner acts
+	Shout       = time.Hour        // how often a worker warns of provisioners that are missing
 	LostSpread  = 30 * time.Second // what was lost twice is tried again within this time
 	MaxLost     = 3                // workers lost in a row before a place is set aside
 	LostRetry   = 10 * time.Minute // how often a place that was set aside is tried
@@ -37,6 +40,7 @@ const (
 	UnavailWait   = 2 * time.Second      // first pause after a backend as a whole did not answer
 	UnavailMax    = time.Minute          // and the longest
 	StrandRetry   = time.Minute          // a place whose provisioner is missing is looked at this often
+	RolloutRate   = 10                   // resources a second of a provisioner that a changed configuration is brought to
 	WatchPause    = time.Second          // before a watch that ended early is begun again
 	Timeout       = 5 * time.Minute      // how long a resource may be on its way before that is an error
 )

@@ -140,7 +140,6 @@ func (w *worker) run(ctx context.Context) (err error) {
 		return err
 	}
 	configured := map[string]provisioner.Provisioner{}
-	var names []string
 	var known []lifecycle.Configured
 	for name, b := range w.Backends {
 		p, err := w.backend(pool, name, b)
@@ -149,10 +148,9 @@ func (w *worker) run(ctx context.Context) (err error) {
 		}
 		configured[name] = p
 		defer p.Close()
-		names = append(names, name)
 		known = append(known, lifecycle.Configured{Name: name, Type: b.Type, Info: p.Info()})
 	}
-	if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return client.AnnounceProvisioners(ctx, tx, known, w.Default) }); err != nil {
+	if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return client.RegisterProvisioners(ctx, tx, known, w.Default) }); err != nil {
 		return err
 	}
 	c := reconcile.Config{Pool: pool, Lifecycle: client, Provisioners: configured, Logger: w.log, Version: "trial"}
@@ -162,12 +160,13 @@ func (w *worker) run(ctx context.Context) (err error) {
 	}
 	engine := reconcile.New(c)
 	w.runs.Driver = engine
-	if err := engine.Start(ctx); err != nil {
-		return errors.Join(err, engine.Stop(ctx))
-	}
-	queue, err := jobs.NewClient(own, jobs.Config{Provisioners: names, MaxWorkers: w.MaxWorkers, Driver: &w.runs, Logger: w.log, ID: uuid.NewString()})
+	queue, err := jobs.NewClient(own, jobs.Config{MaxWorkers: w.MaxWorkers, Driver: &w.runs, Logger: w.log, ID: uuid.NewString()})
 	if err != nil {
 		return err
+	}
+	engine.Serve(jobs.NewQueues(queue, w.MaxWorkers))
+	if err := engine.Start(ctx); err != nil {
+		return errors.Join(err, engine.Stop(ctx))
 	}
 	if err := queue.Start(context.WithoutCancel(ctx)); err != nil {
 		return err

@@ -152,9 +152,12 @@ func (r *rig) work(ctx context.Context, began func(noopArgs)) (w *worker, err er
 		return w, fmt.Errorf("register the yardstick: %w", err)
 	}
 	w.river, err = jobs.NewClient(own, jobs.Config{
-		Provisioners: []string{poolName}, Driver: w.engine, Logger: quiet(), Workers: kinds, Queues: []string{noopQueue},
+		Driver: w.engine, Logger: quiet(), Workers: kinds, Queues: []string{noopQueue},
 	})
 	if err != nil {
+		return w, err
+	}
+	if err := jobs.NewQueues(w.river, 0).Work(poolName); err != nil {
 		return w, err
 	}
 	if err := w.river.Start(ctx); err != nil {
