@@ -57,9 +57,8 @@ func (e *Engine) Dispatch(ctx context.Context) error {
 	return nil
 }
 
-// hurryOrphans makes what the lately dead held due, once for each of them: what is asked for after a death finds the lease dead by
-// itself. What someone holds is left for the next time. No index says who holds what, because then every claim would have to keep it;
-// so the places are read.
+// hurryOrphans ends the leases of the lately dead, once for each of them, and makes what they held due. What someone holds is left for
+// the next time. No index says who holds what, because then every claim would have to keep it; so the places are read.
 func (e *Engine) hurryOrphans(ctx context.Context) error {
 	if !e.life.mayTakeOver() {
 		return nil
@@ -72,7 +71,7 @@ func (e *Engine) hurryOrphans(ctx context.Context) error {
 	defer e.hurryMu.Unlock()
 	fresh := slices.ContainsFunc(dead, func(id uuid.UUID) bool { return !slices.Contains(e.hurried, id) })
 	if fresh || len(e.leftOut) > 0 {
-		leftOut, err := e.q.PlaceOrphaned(ctx, e.pool, &dbsqlc.PlaceOrphanedParams{Dead: dead, Hurried: e.hurried, LeftOut: e.leftOut})
+		leftOut, err := e.q.PlaceOrphaned(ctx, e.pool, &dbsqlc.PlaceOrphanedParams{Dead: dead, Hurried: e.hurried, LeftOut: e.leftOut, Alive: defaults.Alive})
 		if err != nil {
 			return fmt.Errorf("find what the dead held: %w", err)
 		}

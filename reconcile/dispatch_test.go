@@ -113,6 +113,30 @@ func TestOrphansAreHurriedOnce(t *testing.T) {
 	require.Empty(t, o.hurried, "it is forgotten")
 }
 
+// A worker that has only just started may not judge whether others died. It claims what another one judged: it works their queue with
+// it, and half of what was to be taken over would be nothing to do.
+func TestOrphansAreForAll(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	o := newOne(t, options{set: func(e *Engine) { e.dispatchEvery = time.Hour }})
+	o.notJustStarted()
+	young := o.engine(map[string]provisioner.Provisioner{"a": o.backend}, options{set: func(e *Engine) { e.dispatchEvery = time.Hour }})
+	trust(o.Engine)
+	worker := uuid.New()
+	o.claimFor(worker, o.id)
+	o.die(worker)
+	o.exec(`UPDATE berth.provisioner_resources SET generation = generation + 1`) // someone asks for something
+	o.backend.reconcile = says(ready, nil)
+	require.False(t, young.life.mayTakeOver())
+	require.NoError(t, young.Drive(ctx, o.id, "a"))
+	require.Equal(t, 1, o.count(`SELECT count(*) FROM berth.provisioner_resources WHERE leased_by = $1`, worker))
+	require.NoError(t, o.Dispatch(ctx))
+	require.False(t, young.life.mayTakeOver())
+	require.NoError(t, young.Drive(ctx, o.id, "a"))
+	require.Zero(t, o.count(`SELECT count(*) FROM berth.provisioner_resources WHERE leased_by = $1`, worker))
+	require.EqualValues(t, 1, young.takeOvers.Load())
+}
+
 // What someone held at that moment is hurried once it is free.
 func TestHeldOrphansAreHurriedLater(t *testing.T) {
 	t.Parallel()

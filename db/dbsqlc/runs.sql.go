@@ -394,13 +394,13 @@ const placeOrphaned = `-- name: PlaceOrphaned :many
 WITH o AS MATERIALIZED (
     SELECT x.id, x.provisioner FROM berth.provisioner_resources x
     WHERE x.leased_by = ANY($1::uuid[]) AND (x.leased_by <> ALL($2::uuid[]) OR x.id = ANY($3::uuid[]))
-      AND (x.retry_at IS NULL OR x.retry_at > clock_timestamp())
+      AND x.leased_until > clock_timestamp()
 ), l AS MATERIALIZED (
     SELECT x.id, x.provisioner FROM berth.provisioner_resources x JOIN o USING (id, provisioner)
-    WHERE x.leased_by = ANY($1::uuid[])
+    WHERE x.leased_by = ANY($1::uuid[]) AND NOT berth.lease_live(x.leased_by, x.leased_until, $4::interval)
     ORDER BY x.id, x.provisioner FOR NO KEY UPDATE OF x SKIP LOCKED
 ), u AS (
-    UPDATE berth.provisioner_resources p SET retry_at = clock_timestamp()
+    UPDATE berth.provisioner_resources p SET leased_until = clock_timestamp(), retry_at = clock_timestamp()
     FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
 )
 SELECT DISTINCT o.id FROM o WHERE NOT EXISTS (SELECT FROM l WHERE l.id = o.id AND l.provisioner = o.provisioner) ORDER BY o.id
@@ -410,13 +410,18 @@ type PlaceOrphanedParams struct {
 	Dead    []uuid.UUID
 	Hurried []uuid.UUID
 	LeftOut []uuid.UUID
+	Alive   time.Duration
 }
 
-// What these dead workers held is due: all that those held which died just now, and what was left out of the others'. A change of
-// intent may have set it to be looked at later, with a job that found the lease alive yet, and so may a dispatch with patience. What
-// someone holds is left out, and returned.
+// The leases of these dead workers are over and what they held is due: all of those who died just now, and what was left out of the
+// others'. So also a worker that may not judge others yet can claim it. What someone holds is left out, and returned.
 func (q *Queries) PlaceOrphaned(ctx context.Context, db DBTX, arg *PlaceOrphanedParams) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, placeOrphaned, arg.Dead, arg.Hurried, arg.LeftOut)
+	rows, err := db.Query(ctx, placeOrphaned,
+		arg.Dead,
+		arg.Hurried,
+		arg.LeftOut,
+		arg.Alive,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -112,19 +112,18 @@ WHERE p.id = ANY(@ids::uuid[]) AND p.provisioner = @provisioner AND p.claimed_ge
 ORDER BY p.id;
 
 -- name: PlaceOrphaned :many
--- What these dead workers held is due: all that those held which died just now, and what was left out of the others'. A change of
--- intent may have set it to be looked at later, with a job that found the lease alive yet, and so may a dispatch with patience. What
--- someone holds is left out, and returned.
+-- The leases of these dead workers are over and what they held is due: all of those who died just now, and what was left out of the
+-- others'. So also a worker that may not judge others yet can claim it. What someone holds is left out, and returned.
 WITH o AS MATERIALIZED (
     SELECT x.id, x.provisioner FROM berth.provisioner_resources x
     WHERE x.leased_by = ANY(@dead::uuid[]) AND (x.leased_by <> ALL(@hurried::uuid[]) OR x.id = ANY(@left_out::uuid[]))
-      AND (x.retry_at IS NULL OR x.retry_at > clock_timestamp())
+      AND x.leased_until > clock_timestamp()
 ), l AS MATERIALIZED (
     SELECT x.id, x.provisioner FROM berth.provisioner_resources x JOIN o USING (id, provisioner)
-    WHERE x.leased_by = ANY(@dead::uuid[])
+    WHERE x.leased_by = ANY(@dead::uuid[]) AND NOT berth.lease_live(x.leased_by, x.leased_until, @alive::interval)
     ORDER BY x.id, x.provisioner FOR NO KEY UPDATE OF x SKIP LOCKED
 ), u AS (
-    UPDATE berth.provisioner_resources p SET retry_at = clock_timestamp()
+    UPDATE berth.provisioner_resources p SET leased_until = clock_timestamp(), retry_at = clock_timestamp()
     FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner
 )
 SELECT DISTINCT o.id FROM o WHERE NOT EXISTS (SELECT FROM l WHERE l.id = o.id AND l.provisioner = o.provisioner) ORDER BY o.id;
