@@ -95,6 +95,10 @@ func (o PoolOptions) settings() map[string]string {
 			settings[s] = "off"
 		}
 	}
+	if o.Worker || o.Queue {
+		// What reads a whole table counts as dear where that is discouraged, and is compiled, each time: a tenth of a second.
+		settings["jit"] = "off"
+	}
 	if o.Queue {
 		// The queue is empty one minute and full the next. With the plan of the one a fetch from the other takes a second.
 		settings["plan_cache_mode"] = "force_custom_plan"

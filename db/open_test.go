@@ -149,7 +149,7 @@ func TestOpenSettings(t *testing.T) {
 		"Worker": {
 			reason:  "a worker is never in an admin's way",
 			options: db.PoolOptions{Worker: true, Name: "worker-1", MaxConns: 3},
-			want:    map[string]string{"lock_timeout": "500ms", "idle_in_transaction_session_timeout": "5s", "application_name": "worker-1", "enable_seqscan": "off"},
+			want:    map[string]string{"lock_timeout": "500ms", "idle_in_transaction_session_timeout": "5s", "application_name": "worker-1", "enable_seqscan": "off", "jit": "off"},
 		},
 		"Queue": {
 			reason:  "no plan outlives what it was made for",

@@ -208,7 +208,7 @@ func bouncer(t *testing.T, program, server string, lenient bool) (url string) {
 		"default_pool_size = 3\nserver_round_robin = 1\nlogfile = " + dir + "/log\n"
 	if lenient {
 		ini += "ignore_startup_parameters = lock_timeout, idle_in_transaction_session_timeout, default_transaction_isolation, plan_cache_mode, " +
-			"enable_seqscan, enable_hashjoin, enable_mergejoin, statement_timeout\n"
+			"enable_seqscan, enable_hashjoin, enable_mergejoin, jit, statement_timeout\n"
 	}
 	file := filepath.Join(dir, "pgbouncer.ini")
 	require.NoError(t, os.WriteFile(file, []byte(ini), 0o644))
