@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"berth/internal/defaults"
 	"berth/lifecycle"
 )
 
@@ -23,7 +24,7 @@ const (
 
 const (
 	tryAgain = "once the cause is mended, worker resource reconcile " + thisResource + " tries it at once"
-	makeRoom = "nothing, or make room: more hosts, worker provisioner uncordon, or stop and delete what is not needed; worker provisioner show " + thisProvisioner + " lists its hosts"
+	makeRoom = "nothing, or make room: more hosts, see to those that do not answer, worker provisioner uncordon, or stop and delete what is not needed; worker provisioner show " + thisProvisioner + " lists its hosts"
 )
 
 // reasons are what the reasons mean that the engine and the backends give. A backend that gives another one adds it here.
@@ -61,7 +62,8 @@ func meaning(reason string) matter {
 // provisioners are how they stand just now; none where that is not known.
 type provisioners map[string]struct {
 	missing, paused bool
-	workers         int64
+	workers         int64 // that are up and have it
+	acting          int64 // of those, the ones whose configuration acts
 }
 
 // provisionersNow looks how they stand. What only they tell is left out where they can not be asked for.
@@ -74,13 +76,47 @@ func (ad *admin) provisionersNow(ctx context.Context) provisioners {
 	if err != nil {
 		return nil
 	}
+	names := make([]string, len(known))
+	for i, k := range known {
+		names[i] = k.Name
+	}
+	configurations, err := ad.Configurations(ctx, ad.pool, names...)
+	if err != nil {
+		return nil
+	}
 	all := provisioners{}
 	for _, k := range known {
 		p := all[k.Name]
 		p.missing, p.paused, p.workers = k.Missing, k.Paused, live[k.Name]
 		all[k.Name] = p
 	}
+	for _, c := range configurations {
+		if p := all[c.Provisioner]; c.Acts {
+			p.acting = c.Workers
+			all[c.Provisioner] = p
+		}
+	}
 	return all
+}
+
+// idle says why nobody works a provisioner; nothing if somebody does, or where that is not known.
+func (p provisioners) idle(name string) matter {
+	at, known := p[name]
+	switch {
+	case !known:
+	case at.workers == 0:
+		return matter{fmt.Sprintf("no worker that has provisioner %q is up", name), "start worker run"}
+	case at.acting == 0:
+		return handOver(name)
+	}
+	return matter{}
+}
+
+// handOver is the matter where a configuration acts that no worker has any more, and others wait.
+func handOver(name string) matter {
+	return matter{"no worker that is up has its configuration that acts, and another one waits",
+		fmt.Sprintf("nothing for %v: then the one that waits takes over, if its check passes (the worker's log says why not); worker provisioner activate %s has it act at once",
+			defaults.Silence, name)}
 }
 
 // held says what keeps a resource from being looked at at all; nothing if it is.
@@ -94,10 +130,8 @@ func (p provisioners) held(r lifecycle.Resource) matter {
 		return about(meaning("Paused"), r, nil)
 	case r.Reason == "ProvisionerPaused", r.DesiredPhase == "ready" && at.paused:
 		return about(meaning("ProvisionerPaused"), r, nil)
-	case at.workers == 0:
-		return matter{fmt.Sprintf("no worker that has provisioner %q is up", r.Provisioner), "start worker run"}
 	}
-	return matter{}
+	return p.idle(r.Provisioner)
 }
 
 // of says what is the matter with a resource; nothing if it is as it is wished to be.

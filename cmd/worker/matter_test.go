@@ -143,7 +143,7 @@ func TestMatter(t *testing.T) {
 	at := func(missing bool, workers int64) provisioners {
 		p := provisioners{}
 		entry := p["static-eu"]
-		entry.missing, entry.workers = missing, workers
+		entry.missing, entry.workers, entry.acting = missing, workers, workers
 		p["static-eu"] = entry
 		return p
 	}
@@ -152,6 +152,10 @@ func TestMatter(t *testing.T) {
 	entry := up["static-eu"]
 	entry.paused = true
 	paused["static-eu"] = entry
+	waiting := provisioners{}
+	entry = up["static-eu"]
+	entry.acting = 0
+	waiting["static-eu"] = entry
 	ready := lifecycle.Resource{ID: id, Provisioner: "static-eu", Phase: "ready", DesiredPhase: "ready", ObservedGeneration: 1, Generation: 1}
 	with := func(change func(*lifecycle.Resource)) lifecycle.Resource {
 		r := ready
@@ -171,6 +175,7 @@ func TestMatter(t *testing.T) {
 		"NoRoom":     {"its reason is explained", up, waits, "no room", "worker provisioner show static-eu"},
 		"Missing":    {"what keeps it from being looked at comes first", at(true, 0), waits, "no live worker", "has static-eu configured"},
 		"NoWorker":   {"also for a short while", at(false, 0), waits, "no worker that has", "start worker run"},
+		"HandOver":   {"who is there may not work it", waiting, waits, "no worker that is up has its configuration that acts", "worker provisioner activate static-eu"},
 		"Paused":     {"a pause is what it waits for", up, with(func(r *lifecycle.Resource) { r.Phase, r.PausedAt = "absent", &past }), "it is paused", "resource resume " + id.String()},
 		"PausedAt":   {"also one of all that is there", paused, waits, "its provisioner is paused", "provisioner resume static-eu"},
 		"Parked":     {"a stop is not held by it", paused, with(func(r *lifecycle.Resource) { r.Phase, r.DesiredPhase = "ready", "hibernated" }), "on its way", "nothing"},

@@ -28,7 +28,11 @@ func TestProvisionerActivate(t *testing.T) {
 		return decode[[]listed](t, b.ok("provisioner", "list", "-o", "json"))[0]
 	}
 	require.Equal(t, []waits{{"aaaa1111aaaa1111aaaa1111aaaa1111", 1}}, acting().Waiting, "who is dead does not count")
+	shown := b.ok("provisioner", "show", "static-eu")
+	require.Contains(t, shown, "no worker that is up has its configuration that acts")
+	require.Contains(t, shown, "worker provisioner activate static-eu")
 	b.ok("provisioner", "activate", "static-eu")
+	require.NotContains(t, b.ok("provisioner", "show", "static-eu"), "what to do")
 	require.Equal(t, "aaaa1111aaaa1111aaaa1111aaaa1111", acting().Configuration)
 	require.Empty(t, acting().Waiting)
 
@@ -36,6 +40,9 @@ func TestProvisionerActivate(t *testing.T) {
 	have("cccc", "1 hour")
 	have("cccc", "1 hour")
 	golden(t, "provisioner_waiting.txt", b.ok("provisioner", "list"))
+	for _, line := range []string{"aaaa1111aaaa         1  acts since ", "aaaa2222             1  waits", "cccc                 2  waits"} {
+		require.Contains(t, b.ok("provisioner", "show", "static-eu"), "static-eu    "+line)
+	}
 	require.Contains(t, b.refused(exitRefused, "provisioner", "activate", "static-eu"), "aaaa2222, cccc: name one by the beginning")
 	require.Contains(t, b.refused(exitRefused, "provisioner", "activate", "static-eu", "--digest", "aaaa1"), "worker provisioner list", "it acts already")
 	b.ok("provisioner", "activate", "static-eu", "--digest", "aa")

@@ -158,8 +158,7 @@ func provisionerTables(all []listed) io.WriterTo {
 		terminal.Column{Head: "WORKERS", Right: true}, terminal.Column{Head: "RESOURCES", Right: true}, terminal.Column{Head: "SLOTS", Right: true}, terminal.Column{Head: "USED", Right: true}, terminal.Column{Head: "LARGEST FREE", Right: true})
 	hosts := terminal.NewTable(terminal.Column{Head: "HOST", Least: 20}, terminal.Column{Head: "PROVISIONER", Least: 12},
 		terminal.Column{Head: "SLOTS", Right: true}, terminal.Column{Head: "USED", Right: true}, terminal.Column{Head: "STANDING"})
-	configurations := terminal.NewTable(terminal.Column{Head: "PROVISIONER", Least: 12}, terminal.Column{Head: "CONFIGURATION"},
-		terminal.Column{Head: "WORKERS", Right: true}, terminal.Column{Head: "STANDING", Least: 20})
+	configurations := newConfigurations()
 	any, differ := false, false
 	for _, l := range all {
 		isDefault := ""
@@ -167,7 +166,7 @@ func provisionerTables(all []listed) io.WriterTo {
 			isDefault = "default"
 		}
 		t.Row(l.Name, l.Type, l.Status, isDefault, strconv.FormatInt(l.Workers, 10), strconv.FormatInt(l.Resources, 10), number(l.SlotsTotal), number(l.SlotsUsed), number(l.LargestPlaceable))
-		if l.Behind > 0 || len(l.Waiting) > 0 {
+		if l.differs() {
 			differ = true
 			l.configurations(configurations)
 		}
@@ -189,17 +188,30 @@ func provisionerTables(all []listed) io.WriterTo {
 	return tables
 }
 
+func newConfigurations() *terminal.Table {
+	return terminal.NewTable(terminal.Column{Head: "PROVISIONER", Least: 12}, terminal.Column{Head: "CONFIGURATION"},
+		terminal.Column{Head: "WORKERS", Right: true}, terminal.Column{Head: "STANDING", Least: 20})
+}
+
+// differs reports whether there is more to say of its configuration than that it acts.
+func (l listed) differs() bool { return l.Behind > 0 || len(l.Waiting) > 0 }
+
+// acting is how many of the live workers that have it have the configuration that acts.
+func (l listed) acting() int64 {
+	n := l.Workers
+	for _, w := range l.Waiting {
+		n -= w.Workers
+	}
+	return n
+}
+
 // configurations says which one acts, how far its resources are, and which wait.
 func (l listed) configurations(t *terminal.Table) {
-	workers := l.Workers
-	for _, w := range l.Waiting {
-		workers -= w.Workers
-	}
 	standing := "acts since " + l.Since
 	if l.Behind > 0 {
 		standing = fmt.Sprintf("acts; %d of %d resources are yet to be brought to it", l.Behind, l.Resources)
 	}
-	t.Row(l.Name, shortDigest(l.Configuration), strconv.FormatInt(workers, 10), standing)
+	t.Row(l.Name, shortDigest(l.Configuration), strconv.FormatInt(l.acting(), 10), standing)
 	for _, w := range l.Waiting {
 		t.Row(l.Name, shortDigest(w.Digest), strconv.FormatInt(w.Workers, 10), "waits")
 	}

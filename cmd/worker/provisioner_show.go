@@ -98,14 +98,20 @@ func provisionerText(p shownProvisioner) io.WriterTo {
 		f.Add("slots", fmt.Sprintf("%d of %d used, the largest free place is %d", *p.SlotsUsed, *p.SlotsTotal, *p.LargestPlaceable))
 		f.Add("waiting", strconv.Itoa(*p.Waiting))
 	}
+	shown := several{f}
+	if p.differs() {
+		t := newConfigurations()
+		p.configurations(t)
+		shown = append(shown, text("\n"), t)
+	}
 	if p.Hosts == nil || len(*p.Hosts) == 0 {
-		return f
+		return shown
 	}
 	hosts := terminal.NewTable(terminal.Column{Head: "HOST", Least: 20}, terminal.Column{Head: "SLOTS", Right: true}, terminal.Column{Head: "USED", Right: true}, terminal.Column{Head: "STANDING"})
 	for _, h := range *p.Hosts {
 		hosts.Row(h.Host, strconv.Itoa(h.Slots), strconv.Itoa(h.Used), h.standing())
 	}
-	return several{f, text("\n"), hosts}
+	return append(shown, text("\n"), hosts)
 }
 
 // matter is what keeps a provisioner from being worked; nothing if it is.
@@ -119,6 +125,8 @@ func (l listed) matter() matter {
 		return matter{"its backend does not answer a worker, which asks again by itself", "see to the backend, and to the network between it and the workers"}
 	case l.Workers == 0:
 		return matter{"no worker that has it is up", "start worker run"}
+	case l.acting() == 0:
+		return handOver(l.Name)
 	}
 	return matter{}
 }

@@ -137,10 +137,10 @@ func disconnected(err error) bool {
 
 // lateness is why a deployment is not yet as it should be, and what to do: where nobody is there to say why, that.
 func (ad *admin) lateness(ctx context.Context, d lifecycle.Deployment) string {
-	live, err := ad.workers(ctx)
+	now := ad.provisionersNow(ctx)
 	for _, r := range d.Resources {
-		if err == nil && live[r.Provisioner] == 0 && r.ObservedGeneration < r.Generation {
-			return fmt.Sprintf("%s: no worker that has provisioner %q is up: start worker run", because(d), r.Provisioner)
+		if m := now.idle(r.Provisioner); m.words != "" && r.ObservedGeneration < r.Generation {
+			return because(d) + ": " + m.words + ": " + m.remedy
 		}
 	}
 	return because(d) + ": see worker deployment show"
