@@ -51,7 +51,7 @@ type NotEmptyError struct {
 // Error returns the text.
 func (e *NotEmptyError) Error() string {
 	return fmt.Sprintf("the schema still holds %d deployments and %d resources, and what these stand for would be left with nobody to remove it: "+
-		"delete them first, or say that they may be discarded", e.Deployments, e.Resources)
+		"delete them first, or give --discard to drop what is known of them", e.Deployments, e.Resources)
 }
 
 // Migrate brings the schema to the state that this program knows: River's tables, then ours. It may be repeated and run by

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -44,7 +45,7 @@ func readSpec(raw json.RawMessage) (spec, error) {
 		switch where, twice := first[key]; {
 		case h.URL == "": // reported
 		case fault != "":
-			r.Fault("host", fault, `write its address with scheme and port, such as "http://10.0.0.1:8081"`)
+			r.Fault("host", fault, hostForm)
 		case twice:
 			r.Fault("host", "is the same runtime as "+where, "list each runtime once")
 		default:
@@ -107,11 +108,16 @@ func normalise(raw string) (key, fault string) {
 // base is the address that requests to a host begin with.
 func base(raw string) string { return strings.TrimSuffix(raw, "/") }
 
+const hostForm = `write its address with scheme and port, such as "http://10.0.0.1:8081"`
+
+// userInfo is what may hold a password.
+var userInfo = regexp.MustCompile(`[^/?#\s]*@`)
+
 // HostKey returns what the host of an address is known by in a [Store]. The error is an ErrInvalid.
 func HostKey(raw string) (string, error) {
 	key, fault := normalise(raw)
 	if fault != "" {
-		return "", fmt.Errorf("%w: host %q %s", provisioner.ErrInvalid, raw, fault)
+		return "", provisioner.Fault{Path: "host", Value: strconv.Quote(userInfo.ReplaceAllString(raw, "***@")), Problem: fault, Remedy: hostForm}
 	}
 	return key, nil
 }

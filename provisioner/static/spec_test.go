@@ -86,6 +86,13 @@ func TestHostKey(t *testing.T) {
 			require.Empty(t, cmp.Diff(tc.want, got), tc.reason)
 		})
 	}
-	_, err := static.HostKey("a:8081")
-	require.ErrorIs(t, err, provisioner.ErrInvalid)
+	for host, want := range map[string]string{
+		"a:8081":                `host: "a:8081" has no scheme http or https: write its address with scheme and port, such as "http://10.0.0.1:8081"`,
+		"http://u:hunter2@a:80": `host: "http://***@a:80" holds a user name: write its address with scheme and port, such as "http://10.0.0.1:8081"`,
+		"u:hunter2@a:80":        `host: "***@a:80" has no scheme http or https: write its address with scheme and port, such as "http://10.0.0.1:8081"`,
+	} {
+		_, err := static.HostKey(host)
+		require.ErrorIs(t, err, provisioner.ErrInvalid)
+		require.EqualError(t, err, want)
+	}
 }
