@@ -45,7 +45,9 @@ func (e *Engine) contend(ctx context.Context, b *backend) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			b.complain(e.log, e.look(ctx, b))
+			if err := e.look(ctx, b); ctx.Err() == nil { // what ends with the worker is no fault
+				b.complain(e.log, err)
+			}
 		}
 	}
 }
