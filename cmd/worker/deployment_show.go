@@ -75,9 +75,18 @@ func resourceText(r lifecycle.Resource, deployment *uuid.UUID, at provisioners, 
 	case r.Failures > 1:
 		f.Add("attempt", fmt.Sprintf("failed %d times in a row, since %s", r.Failures, stamp(r.FailingSince)))
 	}
-	f.Add("next try", nextTry(r))
+	next, deadline := nextTry(r), stamp(r.DeadlineAt)
+	if at.pause(r) != "" { // the times in the row count again once it has ended
+		if r.RetryAt != nil {
+			next = "none before it is resumed"
+		}
+		if r.DeadlineAt != nil {
+			deadline = "stands still until it is resumed"
+		}
+	}
+	f.Add("next try", next)
 	f.Add("what to do", m.remedy)
-	f.Add("deadline", stamp(r.DeadlineAt))
+	f.Add("deadline", deadline)
 	if r.ObservedGeneration < r.Generation {
 		f.Add("generation", fmt.Sprintf("%d of %d", r.ObservedGeneration, r.Generation))
 	}

@@ -119,6 +119,17 @@ func handOver(name string) matter {
 			defaults.Silence, name)}
 }
 
+// pause is the reason that the pause which holds a resource gives; none where no pause does.
+func (p provisioners) pause(r lifecycle.Resource) string {
+	switch {
+	case r.Reason == "Paused", r.DesiredPhase == "ready" && r.PausedAt != nil:
+		return "Paused"
+	case r.Reason == "ProvisionerPaused", r.DesiredPhase == "ready" && p[r.Provisioner].paused:
+		return "ProvisionerPaused"
+	}
+	return ""
+}
+
 // held says what keeps a resource from being looked at at all; nothing if it is.
 func (p provisioners) held(r lifecycle.Resource) matter {
 	at, known := p[r.Provisioner]
@@ -126,10 +137,8 @@ func (p provisioners) held(r lifecycle.Resource) matter {
 	case !known:
 	case at.missing:
 		return about(meaning("ProvisionerMissing"), r, nil)
-	case r.Reason == "Paused", r.DesiredPhase == "ready" && r.PausedAt != nil:
-		return about(meaning("Paused"), r, nil)
-	case r.Reason == "ProvisionerPaused", r.DesiredPhase == "ready" && at.paused:
-		return about(meaning("ProvisionerPaused"), r, nil)
+	case p.pause(r) != "":
+		return about(meaning(p.pause(r)), r, nil)
 	}
 	return p.idle(r.Provisioner)
 }

@@ -54,11 +54,22 @@ func TestPauseResource(t *testing.T) {
 		require.Equal(t, "Paused", show().Reason)
 		require.NotNil(t, show().Resources[0].PausedAt)
 	}
-	require.Contains(t, b.ok("deployment", "show", someID), "worker resource resume")
+	held := func(remedy string) {
+		t.Helper()
+		said := b.ok("deployment", "show", someID)
+		for _, part := range []string{remedy, "none before it is resumed", "stands still until it is resumed"} {
+			require.Contains(t, said, part)
+		}
+	}
+	held("worker resource resume " + id)
 	for range 2 {
 		require.Nil(t, decode[shownResource](t, b.ok("resource", "resume", id, "-o", "json")).Places[0].PausedAt)
 		require.Empty(t, show().Reason)
 	}
+	b.ok("provisioner", "pause", "static-eu")
+	held("worker provisioner resume static-eu")
+	b.ok("provisioner", "resume", "static-eu")
+	require.NotContains(t, b.ok("deployment", "show", someID), "resumed")
 	for _, verb := range []string{"pause", "resume"} {
 		require.Contains(t, b.refused(exitRefused, "resource", verb, someID), "it does not exist")
 		require.Contains(t, b.refused(exitUsage, "resource", verb, "12"), "is no id")
