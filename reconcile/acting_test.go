@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"berth/db/dbtest"
+	"berth/internal/defaults"
 	"berth/provisioner"
 )
 
@@ -320,9 +321,12 @@ func TestMissingIsTold(t *testing.T) {
 	f.running(3)
 	f.exec(`UPDATE berth.provisioners SET seen_at = now() - interval '11 minutes'`)
 	log := &counting{}
-	e := f.engine(map[string]provisioner.Provisioner{"b": &scripted{}}, options{log: log.logger()})
+	e := f.engine(map[string]provisioner.Provisioner{"b": &scripted{}}, options{log: log.logger(), set: func(e *Engine) { e.dispatchEvery = time.Hour }})
 	require.Equal(t, 1, log.count("a provisioner is missing"))
 	require.Equal(t, 1, log.count("provisioner=a resources=3"))
 	require.NoError(t, e.shout(context.Background()))
 	require.Equal(t, 1, log.count("a provisioner is missing"), "not again within the hour")
+	e.shouted = e.shouted.Add(-defaults.Shout)
+	require.NoError(t, e.shout(context.Background()))
+	require.Equal(t, 2, log.count("a provisioner is missing"), "and after it")
 }
