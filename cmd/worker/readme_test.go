@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,8 @@ import (
 
 	"berth/provisioner/set"
 )
+
+var wordForm = regexp.MustCompile("[a-z]+")
 
 var blockForm = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
 
@@ -57,6 +60,18 @@ func TestReadme(t *testing.T) {
 		}
 	}
 	require.Positive(t, commands)
+	raw, err := os.ReadFile(page)
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(raw), "| commands of `worker` |")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "\n\n")
+	for _, command := range leaves(t) {
+		require.True(t, slices.ContainsFunc(strings.Split(table, "\n"), func(row string) bool {
+			cell, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
+			words := wordForm.FindAllString(cell, -1)
+			return !slices.ContainsFunc(wordForm.FindAllString(strings.Join(command, " "), -1), func(w string) bool { return !slices.Contains(words, w) })
+		}), "no row has worker %s", strings.Join(command, " "))
+	}
 
 	examples := ""
 	for _, pattern := range []string{"../../lifecycle/example_test.go", "../../provisioner/provisionertest/example_test.go"} {
