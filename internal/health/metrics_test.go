@@ -1,6 +1,7 @@
 package health
 
 import (
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -131,7 +132,7 @@ berth_waiting_slots{provisioner="b"} 6
 	require.Len(t, ages, 8)
 }
 
-// Names and units are what Prometheus' own linter wants, and no label has an id.
+// Names and units are what Prometheus' own linter wants, no label has an id, and docs/metrics.md has each with its labels.
 func TestLint(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.New(t)).started()
@@ -142,13 +143,30 @@ func TestLint(t *testing.T) {
 	require.Empty(t, problems)
 	families, err := b.metrics.registry.Gather()
 	require.NoError(t, err)
+	page, err := os.ReadFile("../../docs/metrics.md")
+	require.NoError(t, err)
+	described := map[string]string{} // by name, what the page says that its labels are
+	for _, m := range regexp.MustCompile("(?m)^\\| `(berth_\\w+)` \\| (.*?) ?\\| ").FindAllStringSubmatch(string(page), -1) {
+		described[m[1]] = m[2]
+	}
 	known := regexp.MustCompile(`\A(berth|go|process)_`)
 	for _, f := range families {
 		require.Regexp(t, known, f.GetName())
+		if strings.HasPrefix(f.GetName(), "berth_") {
+			var labels []string
+			for _, l := range f.GetMetric()[0].GetLabel() {
+				labels = append(labels, "`"+l.GetName()+"`")
+			}
+			said, is := described[f.GetName()]
+			require.True(t, is, "docs/metrics.md does not have %s", f.GetName())
+			require.ElementsMatch(t, labels, strings.FieldsFunc(said, func(r rune) bool { return r == ',' || r == ' ' }), "the labels of %s in docs/metrics.md", f.GetName())
+			delete(described, f.GetName())
+		}
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {
 				require.Error(t, uuid.Validate(l.GetValue()), "%s has an id", f.GetName())
 			}
 		}
 	}
+	require.Empty(t, described, "there is no such metric")
 }
