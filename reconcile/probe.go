@@ -34,7 +34,14 @@ func (e *Engine) openBreakers() []string {
 
 // mind tries a backend that does not answer now and then, and has all that waited for it driven once it does, until ctx ends.
 func (e *Engine) mind(ctx context.Context, b *backend) {
-	for seen := 0; ; {
+	// Whoever did this before, when the configuration here acted once already, may have left it open, or have taken a turn of it along.
+	defer b.breaker.turn()
+	open, _, seen := b.breaker.state()
+	if open {
+		seen--
+		b.breaker.turn()
+	}
+	for {
 		select {
 		case <-ctx.Done():
 			return

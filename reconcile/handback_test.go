@@ -1,0 +1,49 @@
+package reconcile
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"berth/provisioner"
+)
+
+// hand has an operator hand over.
+func (u *upgrade) hand(digest string) {
+	u.t.Helper()
+	u.tx(func(tx pgx.Tx) error {
+		_, err := u.admin.Activate(context.Background(), tx, "a", digest)
+		return err
+	})
+}
+
+// A configuration that ceased to act while its backend did not answer tries the backend when it acts again, and not before.
+func TestBreakerAfterAHandOver(t *testing.T) {
+	t.Parallel()
+	u := newUpgrade(t)
+	a, b := u.version("A"), u.version("B")
+	var down atomic.Bool
+	down.Store(true)
+	a.reconcile = func(context.Context, *provisioner.Resource) (provisioner.Observation, error) {
+		a.calls.Add(1)
+		if down.Load() {
+			return unknown, errDown
+		}
+		return ready, nil
+	}
+	one := u.seasoned(a)
+	u.create(10)
+	eventually(t, func() bool { return one.Breakers()["a"] }, "it opens")
+	u.seasoned(b)
+	u.hand("B")
+	u.allRunning()
+	eventually(t, func() bool { return b.watching.Load() == 1 && a.watching.Load() == 0 }, "the other one acts")
+	require.True(t, one.Breakers()["a"])
+	down.Store(false)
+	u.hand("A")
+	u.works(a, b)
+	require.False(t, one.Breakers()["a"])
+}
