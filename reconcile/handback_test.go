@@ -47,3 +47,27 @@ func TestBreakerAfterAHandOver(t *testing.T) {
 	u.works(a, b)
 	require.False(t, one.Breakers()["a"])
 }
+
+// What was under way when a configuration came to act ends under the one before, and is brought to this one, however quickly
+// nothing else was left to do.
+func TestUnderWayWhenHandedBack(t *testing.T) {
+	t.Parallel()
+	u := newUpgrade(t)
+	a, b := u.version("A"), u.version("B")
+	open := make(chan struct{})
+	a.reconcile = func(context.Context, *provisioner.Resource) (provisioner.Observation, error) {
+		a.calls.Add(1)
+		<-open
+		return ready, nil
+	}
+	u.seasoned(b)
+	u.works(b, a)
+	u.seasoned(a)
+	u.hand("A")
+	eventually(t, func() bool { return a.calls.Load() > 0 }, "A began something")
+	u.hand("B")
+	eventually(t, func() bool { return b.watching.Load() == 1 && a.watching.Load() == 0 }, "it acts again")
+	close(open)
+	u.none(`SELECT count(*) FROM berth.provisioner_resources WHERE digest <> 'B' OR fence IS NOT NULL`)
+	u.none(`SELECT count(*) FROM berth.provisioners WHERE rolled_at IS NOT NULL`)
+}

@@ -265,7 +265,9 @@ func (q *Queries) PlaceBehind(ctx context.Context, db DBTX, arg *PlaceBehindPara
 }
 
 const placeBehindCount = `-- name: PlaceBehindCount :one
-SELECT count(*) FILTER (WHERE p.digest <> $1) AS behind, count(*) AS places FROM berth.provisioner_resources p
+SELECT count(*) FILTER (WHERE p.digest <> $1 OR p.fence IS NOT NULL AND EXISTS (SELECT FROM berth.workers w
+        WHERE w.id = p.leased_by AND coalesce(w.digests[array_position(w.provisioners, p.provisioner)], '') <> $1)) AS behind,
+    count(*) AS places FROM berth.provisioner_resources p
 WHERE p.provisioner = $2 AND p.desired_phase <> 'absent' AND p.claimed_generation > 0
 `
 
@@ -279,7 +281,7 @@ type PlaceBehindCountRow struct {
 	Places int64
 }
 
-// How many were, whatever they wait for, of how many.
+// How many were, whatever they wait for, or are driven under another one now, of how many.
 func (q *Queries) PlaceBehindCount(ctx context.Context, db DBTX, arg *PlaceBehindCountParams) (*PlaceBehindCountRow, error) {
 	row := db.QueryRow(ctx, placeBehindCount, arg.Digest, arg.Provisioner)
 	var i PlaceBehindCountRow

@@ -58,6 +58,8 @@ GROUP BY p.provisioner
 ORDER BY p.provisioner;
 
 -- name: PlaceBehindCount :one
--- How many were, whatever they wait for, of how many.
-SELECT count(*) FILTER (WHERE p.digest <> @digest) AS behind, count(*) AS places FROM berth.provisioner_resources p
+-- How many were, whatever they wait for, or are driven under another one now, of how many.
+SELECT count(*) FILTER (WHERE p.digest <> @digest OR p.fence IS NOT NULL AND EXISTS (SELECT FROM berth.workers w
+        WHERE w.id = p.leased_by AND coalesce(w.digests[array_position(w.provisioners, p.provisioner)], '') <> @digest)) AS behind,
+    count(*) AS places FROM berth.provisioner_resources p
 WHERE p.provisioner = @provisioner AND p.desired_phase <> 'absent' AND p.claimed_generation > 0;
