@@ -29,6 +29,7 @@ type standing struct {
 	digest  string // of the configuration here
 	acts    atomic.Bool
 	since   time.Time // that the configuration acts which was brought into force here; zero: that did not work yet
+	unsure  bool      // whether it was, before or after another one came to act
 	end     context.CancelFunc
 	working bool   // its queue
 	leaving bool   // its queue was left, but runs are under way
@@ -94,16 +95,17 @@ func (e *Engine) look(ctx context.Context, b *backend) error {
 			return err
 		}
 	}
-	acts := c.Digest == b.digest
-	if !acts {
+	if c.Digest != b.digest {
 		e.cease(b)
+		_, err := e.lastWord(ctx, b)
+		return errors.Join(err, e.follow(ctx, b))
 	}
-	if acts && (!b.acts.Load() || !b.since.Equal(c.ActsSince)) {
+	if !b.acts.Load() || !b.since.Equal(c.ActsSince) {
 		if err := e.begin(ctx, b, c); err != nil {
 			return err
 		}
 	}
-	if err := e.follow(ctx, b); err != nil || !acts {
+	if err := e.follow(ctx, b); err != nil || !b.acts.Load() {
 		return err
 	}
 	if c.Rolling {
@@ -179,17 +181,12 @@ func (e *Engine) activate(ctx context.Context, b *backend) error {
 
 // begin brings the configuration here into force, then has it watched. It is done anew when another one acted in between.
 func (e *Engine) begin(ctx context.Context, b *backend, c *dbsqlc.ConfigurationActingRow) error {
+	b.unsure = true
 	if err := e.activate(ctx, b); err != nil {
 		return err
 	}
-	// If it took so long that another one acts by now, that one has to have the last word.
-	late, err := e.q.ConfigurationDisturbed(ctx, e.pool, &dbsqlc.ConfigurationDisturbedParams{Name: b.name, Digest: b.digest})
-	if err != nil {
-		return fmt.Errorf("look which configuration of %q acts: %w", b.name, err)
-	}
-	if late > 0 {
-		e.cease(b)
-		return nil
+	if late, err := e.lastWord(ctx, b); err != nil || late {
+		return err
 	}
 	b.since, b.waits = c.ActsSince, false
 	if b.acts.Swap(true) {
@@ -212,6 +209,23 @@ func (e *Engine) begin(ctx context.Context, b *backend, c *dbsqlc.ConfigurationA
 			slog.Int64("done", done), slog.Int64("total", total))
 	}
 	return err
+}
+
+// lastWord leaves it to another configuration that acts by now, if the one here was brought into force meanwhile, or may have been: a
+// call that failed may have done so all the same. It reports whether another one acts.
+func (e *Engine) lastWord(ctx context.Context, b *backend) (late bool, err error) {
+	if !b.unsure {
+		return false, nil
+	}
+	n, err := e.q.ConfigurationDisturbed(ctx, e.pool, &dbsqlc.ConfigurationDisturbedParams{Name: b.name, Digest: b.digest})
+	if err != nil {
+		return false, fmt.Errorf("look which configuration of %q acts: %w", b.name, err)
+	}
+	b.unsure = false
+	if n > 0 {
+		e.cease(b)
+	}
+	return n > 0, nil
 }
 
 // cease ends what the configuration here does, if it does anything. Runs that are under way end under their fences.

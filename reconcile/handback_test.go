@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 
@@ -70,4 +71,38 @@ func TestUnderWayWhenHandedBack(t *testing.T) {
 	close(open)
 	u.none(`SELECT count(*) FROM berth.provisioner_resources WHERE digest <> 'B' OR fence IS NOT NULL`)
 	u.none(`SELECT count(*) FROM berth.provisioners WHERE rolled_at IS NOT NULL`)
+}
+
+// late brings a configuration into force, and its answer comes when another one acts already, or not at all.
+type late struct {
+	*version
+	reached, open chan struct{}
+}
+
+var errLate = errors.New("no answer")
+
+func (l *late) Activate(context.Context) error {
+	l.activated.Add(1)
+	l.reached <- struct{}{}
+	<-l.open
+	return errLate
+}
+
+// One that was brought into force late, or nobody knows whether, does not have the last word.
+func TestBroughtIntoForceLate(t *testing.T) {
+	t.Parallel()
+	u := newUpgrade(t)
+	a, b := &late{u.version("A"), make(chan struct{}), make(chan struct{})}, u.version("B")
+	u.seasoned(b)
+	u.works(b)
+	n := u.unstarted(map[string]provisioner.Provisioner{"a": a}, options{set: hasty, log: u.log.logger(), as: Config{Digests: map[string]string{"a": "A"}}})
+	require.NoError(t, n.Start(context.Background()))
+	u.hand("A")
+	<-a.reached
+	eventually(t, func() bool { return b.watching.Load() == 0 }, "A acts")
+	u.hand("B")
+	eventually(t, func() bool { return b.watching.Load() == 1 }, "B acts")
+	before := b.activated.Load()
+	close(a.open)
+	eventually(t, func() bool { return b.activated.Load() > before }, "B is brought into force once more")
 }
