@@ -11,11 +11,11 @@ import (
 )
 
 // Breakers are the provisioners that this process has, and whether their backends are left alone at the moment because they do not
-// answer.
+// answer. A configuration that waits asks them nothing, so of its breaker there is nothing to tell.
 func (e *Engine) Breakers() map[string]bool {
 	all := make(map[string]bool, len(e.backends))
 	for name, b := range e.backends {
-		all[name] = b.breaker.isOpen()
+		all[name] = b.acts.Load() && b.breaker.isOpen()
 	}
 	return all
 }
