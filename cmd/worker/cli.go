@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strconv"
 	"strings"
 
@@ -100,6 +101,10 @@ func run(ctx context.Context, args []string, lookupEnv func(string) (string, boo
 	command, err := parser.Parse(args)
 	if helped {
 		return nil
+	}
+	var unwritten *fs.PathError // by what shows the help
+	if errors.As(err, &unwritten) {
+		return fmt.Errorf("write the help: %w", unwritten)
 	}
 	if err != nil {
 		return usage(err, args)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -77,5 +78,20 @@ func TestStderrThatTakesNothing(t *testing.T) {
 			}
 			require.Contains(t, b.ok("org", "list"), "other")
 		})
+	}
+}
+
+// What could not be written failed, help as much as a result.
+func TestStdoutThatTakesNothing(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = full.Close() })
+	env := configuredWith(poolSet, "static-example")
+	lookup := func(name string) (string, bool) { value, ok := env[name]; return value, ok }
+	for _, args := range [][]string{{"--help"}, {"org", "--help"}, {"completion", "bash"}, {"config", "check"}} {
+		err := run(t.Context(), args, lookup, full, io.Discard)
+		require.Equal(t, exitFailed, exitStatus(err), "%v: %v", args, err)
+		require.Contains(t, errorLines(err), "no space left on device")
 	}
 }
