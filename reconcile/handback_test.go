@@ -5,7 +5,9 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
@@ -50,28 +52,32 @@ func TestBreakerAfterAHandOver(t *testing.T) {
 	require.False(t, one.Breakers()["a"])
 }
 
-// What was under way when a configuration came to act ends under the one before, and is brought to this one, however quickly
-// nothing else was left to do.
-func TestUnderWayWhenHandedBack(t *testing.T) {
+// What another configuration began is waited for: an operator handed back before it ended, and it is stored under that one yet.
+func TestRolloutWaitsForWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	u := newUpgrade(t)
-	a, b := u.version("A"), u.version("B")
-	open := make(chan struct{})
-	a.reconcile = func(context.Context, *provisioner.Resource) (provisioner.Observation, error) {
-		a.calls.Add(1)
-		<-open
-		return ready, nil
+	id := u.runtime(u.running(1)[0])
+	e := u.engine(map[string]provisioner.Provisioner{"a": u.version("B")}, options{as: Config{Digests: map[string]string{"a": "B"}}, set: func(e *Engine) {
+		e.lookEvery, e.dispatchEvery = time.Hour, time.Hour
+	}})
+	old := uuid.New()
+	u.exec(`INSERT INTO berth.workers (id, version, provisioners, digests, alive_until) VALUES ($1, '', '{a}', '{A}', now() + interval '1 hour')`, old)
+	u.exec(`UPDATE berth.provisioners SET digest = 'A'`)
+	u.exec(`UPDATE berth.provisioner_resources SET digest = 'B', generation = generation + 1`)
+	u.claimFor(old, id)
+	u.exec(`UPDATE berth.provisioners SET digest = 'B', rolled_at = now() - interval '1 minute'`)
+	rolling := func() int {
+		require.NoError(t, e.roll(context.Background(), e.backends["a"]))
+		return u.count(`SELECT count(*) FROM berth.provisioners WHERE rolled_at IS NOT NULL`)
 	}
-	u.seasoned(b)
-	u.works(b, a)
-	u.seasoned(a)
-	u.hand("A")
-	eventually(t, func() bool { return a.calls.Load() > 0 }, "A began something")
-	u.hand("B")
-	eventually(t, func() bool { return b.watching.Load() == 1 && a.watching.Load() == 0 }, "it acts again")
-	close(open)
-	u.none(`SELECT count(*) FROM berth.provisioner_resources WHERE digest <> 'B' OR fence IS NOT NULL`)
-	u.none(`SELECT count(*) FROM berth.provisioners WHERE rolled_at IS NOT NULL`)
+	require.Equal(t, 1, rolling(), "it is under way")
+	u.exec(`UPDATE berth.provisioner_resources SET digest = 'A', fence = NULL, leased_by = NULL, leased_until = NULL`)
+	u.exec(`UPDATE berth.provisioners SET rolled_at = now() - interval '1 minute'`)
+	require.Equal(t, 1, rolling())
+	require.Equal(t, 1, u.count(`SELECT count(*) FROM berth.provisioner_resources WHERE claimed_generation < generation`), "it is driven anew")
+	u.exec(`UPDATE berth.provisioner_resources SET digest = 'B', claimed_generation = generation`)
+	u.exec(`UPDATE berth.provisioners SET rolled_at = now() - interval '1 minute'`)
+	require.Zero(t, rolling())
 }
 
 // late brings a configuration into force, and its answer comes when another one acts already, or not at all.
