@@ -65,20 +65,13 @@ func (b *backend) complain(log *slog.Logger, err error) {
 	b.said = text
 }
 
-// lookAll is the first look at all provisioners, side by side.
-func (e *Engine) lookAll(ctx context.Context) error {
+// lookAll is the first look at all provisioners, side by side. One that can not begin keeps no other from it: it is looked at again.
+func (e *Engine) lookAll(ctx context.Context) {
 	var wg sync.WaitGroup
-	errs := make(chan error, len(e.backends))
 	for _, b := range e.backends {
-		wg.Go(func() { errs <- e.look(ctx, b) })
+		wg.Go(func() { b.complain(e.log, e.look(ctx, b)) })
 	}
 	wg.Wait()
-	close(errs)
-	var all []error
-	for err := range errs {
-		all = append(all, err)
-	}
-	return errors.Join(all...)
 }
 
 // look has the configuration here begin to act, or cease to, as the database says. One that is silent is succeeded.

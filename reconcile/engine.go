@@ -116,8 +116,12 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.claims.start(e.serving, &e.served)
 	e.outcomes.start(e.serving, &e.served)
 	e.served.Go(func() { e.life.run(e.serving) })
-	if err := errors.Join(e.shout(ctx), e.lookAll(ctx)); err != nil {
+	if err := e.shout(ctx); err != nil {
 		return err
+	}
+	e.lookAll(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	e.loops.Go(func() { e.dispatcher(e.looping) })
 	e.loops.Go(func() { e.pruner(e.looping) })

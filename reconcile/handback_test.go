@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"berth/db/dbtest"
 	"berth/provisioner"
 )
 
@@ -112,4 +113,37 @@ func TestBroughtIntoForceLate(t *testing.T) {
 	before := b.activated.Load()
 	close(a.open)
 	eventually(t, func() bool { return b.activated.Load() > before }, "B is brought into force once more")
+}
+
+// stranger can not be brought into force for as long as it is down.
+type stranger struct {
+	*version
+	down atomic.Bool
+}
+
+func (b *stranger) Activate(context.Context) error {
+	if b.down.Load() {
+		panic("no route to password=hunter22")
+	}
+	return nil
+}
+
+// A worker starts though one of its provisioners can not be brought into force, works the others, and that one as soon as it can.
+func TestOneThatCanNotBegin(t *testing.T) {
+	t.Parallel()
+	a, b := &stranger{}, &scripted{}
+	backends := map[string]provisioner.Provisioner{"a": a, "b": b}
+	f := newFleet(t, dbtest.New(t), map[string]provisioner.Provisioner{"a": b, "b": b})
+	a.version = f.version("")
+	a.down.Store(true)
+	log := &counting{}
+	f.startWith(options{set: hasty, log: log.logger()}, backends)
+	ids := f.create(2)
+	f.exec(`UPDATE berth.provisioner_resources SET provisioner = 'b', generation = generation + 1, retry_at = now() WHERE deployment_id = $1`, ids[1])
+	f.none(`SELECT count(*) FROM berth.deployments WHERE id = $1 AND state <> 'running'`, ids[1])
+	require.Equal(t, "pending", f.state(ids[0]))
+	require.Equal(t, 1, log.count("bring the configuration of provisioner"), "told once")
+	require.Zero(t, log.count("password=hunter22"))
+	a.down.Store(false)
+	f.allRunning()
 }
