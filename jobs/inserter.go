@@ -19,9 +19,10 @@ type Inserter struct{ river *river.Client[pgx.Tx] }
 
 // NewInserter makes an Inserter for the schema named.
 func NewInserter(logger *slog.Logger) (*Inserter, error) {
-	// The inserter's cooldown bounds how soon a worker is told, so it is as short as the worker's own.
+	// What a client inserts so soon after its last notification is told to nobody, and waits for the poll: a second, if no other
+	// job comes. So it is as short as River lets it be.
 	client, err := river.NewClient(riverpgxv5.New(nil), &river.Config{
-		Schema: Schema, FetchCooldown: defaults.FetchCooldown, FetchPollInterval: defaults.FetchPoll, Logger: logger,
+		Schema: Schema, FetchCooldown: defaults.NotifyCooldown, FetchPollInterval: defaults.FetchPoll, Logger: logger,
 		Middleware: []rivertype.Middleware{newTracing(callers{})},
 	})
 	if err != nil {

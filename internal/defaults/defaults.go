@@ -72,7 +72,8 @@ const (
 	ShutdownHard       = 5 * time.Second        // then they are cancelled, and get this long to stop
 	MaxWorkers         = 100                    // jobs at once in each provisioner's queue
 	BackgroundShare    = 4                      // for so many of those one job that nobody waits for, in a queue of its own
-	FetchCooldown      = 10 * time.Millisecond  // of River, on both sides
+	FetchCooldown      = 10 * time.Millisecond  // of River, on the side of the workers
+	NotifyCooldown     = time.Millisecond       // of River, on the side of who inserts: what is inserted so soon after another job is told to nobody
 	FetchPoll          = time.Second            // of River, when no notification came
 	JobTimeout         = 50 * time.Second       // well above CallTimeout
 	RescueAfter        = time.Minute            // River tidies jobs of killed workers after this; nothing rests on it
