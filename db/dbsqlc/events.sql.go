@@ -15,11 +15,11 @@ import (
 
 const eventDeleted = `-- name: EventDeleted :many
 SELECT DISTINCT e.deployment_id::uuid AS id FROM berth.events e
-WHERE e.deployment_id = ANY($1::uuid[]) AND e.kind = 'DeploymentDeleted'
+WHERE e.deployment_id = ANY(ARRAY(SELECT unnest($1::uuid[]))) AND e.kind = 'DeploymentDeleted'
 ORDER BY 1
 `
 
-// Which of these deployments were deleted once.
+// Which of these deployments were deleted once. Planned once a session, as ProjectSettings is.
 func (q *Queries) EventDeleted(ctx context.Context, db DBTX, ids []uuid.UUID) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, eventDeleted, ids)
 	if err != nil {

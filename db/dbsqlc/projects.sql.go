@@ -236,7 +236,7 @@ func (q *Queries) ProjectLockDelete(ctx context.Context, db DBTX, id uuid.UUID) 
 const projectSettings = `-- name: ProjectSettings :many
 SELECT p.id, p.name, o.name AS organization, p.provisioner, o.default_provisioner, p.slots, p.version, p.annotations
 FROM berth.projects p JOIN berth.organizations o ON o.id = p.organization_id
-WHERE p.id = ANY($1::uuid[])
+WHERE p.id = ANY(ARRAY(SELECT unnest($1::uuid[])))
 ORDER BY p.id
 FOR KEY SHARE OF p
 `
@@ -253,7 +253,7 @@ type ProjectSettingsRow struct {
 }
 
 // What new deployments of these projects take from them and from their organizations. The projects stay until the transaction
-// ends.
+// ends. The planner is not shown how many ids there are, so a session plans it once: that takes longer than running it.
 func (q *Queries) ProjectSettings(ctx context.Context, db DBTX, ids []uuid.UUID) ([]*ProjectSettingsRow, error) {
 	rows, err := db.Query(ctx, projectSettings, ids)
 	if err != nil {

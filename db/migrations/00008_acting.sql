@@ -48,7 +48,7 @@ BEGIN
         SELECT x.id, x.provisioner, n.fence, x.fence IS NOT NULL AS taken, x.deployment_id, x.lost
         FROM ROWS FROM (unnest(ids), unnest(provisioners), unnest(fences)) AS n (id, provisioner, fence)
         JOIN berth.provisioner_resources x ON x.id = n.id AND x.provisioner = n.provisioner
-        WHERE x.claimed_generation < x.generation AND x.provisioner = ANY (acting)
+        WHERE x.claimed_generation < x.generation AND n.provisioner = ANY (acting)
         ORDER BY x.id, x.provisioner FOR NO KEY UPDATE OF x SKIP LOCKED) l;
     -- A run whose outcome could not be stored now is not begun.
     SELECT array_agg(l.id), array_agg(l.desired_state) INTO free, wished FROM (
@@ -59,7 +59,7 @@ BEGIN
             FROM ROWS FROM (unnest(ids), unnest(provisioners), unnest(fences)) AS n (id, provisioner, fence)
             JOIN berth.provisioner_resources x ON x.id = n.id AND x.provisioner = n.provisioner
             LEFT JOIN ROWS FROM (unnest(f), unnest(d)) AS h (fence, deployment_id) ON h.fence = n.fence
-            WHERE x.claimed_generation < x.generation AND x.provisioner = ANY (acting)
+            WHERE x.claimed_generation < x.generation AND n.provisioner = ANY (acting)
               AND (h.fence IS NULL OR (h.deployment_id IS NOT NULL AND h.deployment_id <> ALL (coalesce(free, '{}'))));
     END IF;
     IF i IS NULL THEN RETURN; END IF;

@@ -7,9 +7,9 @@ FROM (SELECT unnest(@deployment_ids::uuid[]) AS deployment_id, unnest(@resource_
 ORDER BY n.ord;
 
 -- name: EventDeleted :many
--- Which of these deployments were deleted once.
+-- Which of these deployments were deleted once. Planned once a session, as ProjectSettings is.
 SELECT DISTINCT e.deployment_id::uuid AS id FROM berth.events e
-WHERE e.deployment_id = ANY(@ids::uuid[]) AND e.kind = 'DeploymentDeleted'
+WHERE e.deployment_id = ANY(ARRAY(SELECT unnest(@ids::uuid[]))) AND e.kind = 'DeploymentDeleted'
 ORDER BY 1;
 
 -- name: EventList :many
