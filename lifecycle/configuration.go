@@ -59,10 +59,11 @@ func (c *Client) HandOver(ctx context.Context, tx dbsqlc.DBTX, name, from, to st
 }
 
 // Activate has a configuration that a live worker announces act now, whatever acts: an operator says so. prefix begins its digest,
-// and may be empty where there is only one to choose. It returns the digest.
+// and may be empty where there is only one to choose, unless another one came to act just now: whoever asks twice, or after a
+// colleague, would have the old one back. It returns the digest.
 func (c *Client) Activate(ctx context.Context, tx dbsqlc.DBTX, name, prefix string) (string, error) {
 	what := "provisioner " + quote(name)
-	acting, err := c.q.ConfigurationActing(ctx, tx, &dbsqlc.ConfigurationActingParams{Name: name})
+	acting, err := c.q.ConfigurationActing(ctx, tx, &dbsqlc.ConfigurationActingParams{Name: name, Silence: defaults.Silence})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", refuse(ErrNotFound, what, "it is not registered", "start a worker that has it configured")
 	}
@@ -86,6 +87,9 @@ func (c *Client) Activate(ctx context.Context, tx dbsqlc.DBTX, name, prefix stri
 		return "", refuse(ErrConflict, what, "no live worker has another configuration than the one that acts", "start a worker with the new one first")
 	case len(waiting) > 1:
 		return "", refuse(ErrConflict, what, fmt.Sprintf("%d configurations wait: %s", len(waiting), strings.Join(waiting, ", ")), "name one by the beginning of its digest")
+	}
+	if prefix == "" && acting.Digest != "" && acting.Fresh {
+		return "", refuse(ErrConflict, what, "configuration "+acting.Digest+" came to act only just now", "nothing, if that is the one you want; else name the other one by the beginning of its digest, "+waiting[0])
 	}
 	done, err := c.HandOver(ctx, tx, name, acting.Digest, waiting[0], 0, true)
 	if err == nil && !done {

@@ -259,7 +259,7 @@ func TestOperatorHandsOver(t *testing.T) {
 	id := u.runtime(u.create(1)[0])
 	<-reached
 	u.tx(func(tx pgx.Tx) error {
-		digest, err := u.admin.Activate(ctx, tx, "a", "")
+		digest, err := u.admin.Activate(ctx, tx, "a", "B")
 		require.Equal(t, "B", digest)
 		return err
 	})

@@ -37,6 +37,8 @@ func TestProvisionerActivate(t *testing.T) {
 	require.Empty(t, acting().Waiting)
 
 	have("aaaa2222", "1 hour")
+	require.Contains(t, b.refused(exitRefused, "provisioner", "activate", "static-eu"), "came to act only just now",
+		"who asks twice does not get the old one back")
 	have("cccc", "1 hour")
 	have("cccc", "1 hour")
 	golden(t, "provisioner_waiting.txt", b.ok("provisioner", "list"))
@@ -79,7 +81,8 @@ func TestChangedSpec(t *testing.T) {
 	newcomer.line(newcomer.logged, "waits, because another one acts")
 	newcomer.line(newcomer.stdout, "ready")
 	require.Zero(t, b.count("SELECT count(*) FROM berth.static_runtimes WHERE data_dir = '/elsewhere'"), "it writes nothing")
-	b.ok("provisioner", "activate", "static-example")
+	next := decode[[]listed](t, b.ok("provisioner", "list", "-o", "json"))[0].Waiting[0].Digest
+	b.ok("provisioner", "activate", "static-example", "--digest", next) // the other one has acted for seconds only
 	newcomer.line(newcomer.logged, "all resources were brought")
 	for _, id := range ids {
 		d := decode[lifecycle.Deployment](t, b.ok("deployment", "show", id, "-o", "json"))

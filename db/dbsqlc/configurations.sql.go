@@ -14,7 +14,7 @@ import (
 
 const configurationActing = `-- name: ConfigurationActing :one
 
-SELECT p.digest, p.acts_since, (p.rolled_at IS NOT NULL)::boolean AS rolling, (NOT berth.announced(p.name, p.digest, $1::interval))::boolean AS silent
+SELECT p.digest, p.acts_since, (p.rolled_at IS NOT NULL)::boolean AS rolling, (p.acts_since > clock_timestamp() - $1::interval)::boolean AS fresh, (NOT berth.announced(p.name, p.digest, $1::interval))::boolean AS silent
 FROM berth.provisioners p WHERE p.name = $2
 `
 
@@ -27,11 +27,12 @@ type ConfigurationActingRow struct {
 	Digest    string
 	ActsSince time.Time
 	Rolling   bool
+	Fresh     bool
 	Silent    bool
 }
 
 // Which configuration of a provisioner acts.
-// Silent: no live worker has announced it for so long.
+// Silent: no live worker has announced it for so long. Fresh: it has acted for less.
 func (q *Queries) ConfigurationActing(ctx context.Context, db DBTX, arg *ConfigurationActingParams) (*ConfigurationActingRow, error) {
 	row := db.QueryRow(ctx, configurationActing, arg.Silence, arg.Name)
 	var i ConfigurationActingRow
@@ -39,6 +40,7 @@ func (q *Queries) ConfigurationActing(ctx context.Context, db DBTX, arg *Configu
 		&i.Digest,
 		&i.ActsSince,
 		&i.Rolling,
+		&i.Fresh,
 		&i.Silent,
 	)
 	return &i, err

@@ -1,8 +1,8 @@
 -- Which configuration of a provisioner acts.
 
 -- name: ConfigurationActing :one
--- Silent: no live worker has announced it for so long.
-SELECT p.digest, p.acts_since, (p.rolled_at IS NOT NULL)::boolean AS rolling, (NOT berth.announced(p.name, p.digest, @silence::interval))::boolean AS silent
+-- Silent: no live worker has announced it for so long. Fresh: it has acted for less.
+SELECT p.digest, p.acts_since, (p.rolled_at IS NOT NULL)::boolean AS rolling, (p.acts_since > clock_timestamp() - @silence::interval)::boolean AS fresh, (NOT berth.announced(p.name, p.digest, @silence::interval))::boolean AS silent
 FROM berth.provisioners p WHERE p.name = @name;
 
 -- name: ConfigurationHandOver :execrows
