@@ -60,17 +60,21 @@ func (c *Client) Settle(ctx context.Context, tx pgx.Tx, deployments []uuid.UUID,
 			wakes = append(wakes, wake(p.ID, p.Provisioner, p.DeploymentID, p.DesiredPhase))
 		}
 	}
+	var last together
 	if len(write.Ids) > 0 {
-		if err := c.q.DeploymentSettleWrite(ctx, tx, write); err != nil {
+		if err := c.q.DeploymentSettleWrite(ctx, &last, write); err != nil {
 			return stored(err, "store states")
 		}
 	}
 	if len(gone) > 0 {
-		if err := c.q.DeploymentDelete(ctx, tx, gone); err != nil {
+		if err := c.q.DeploymentDelete(ctx, &last, gone); err != nil {
 			return stored(err, "let deployments go")
 		}
 	}
-	if err := c.record(ctx, tx, events); err != nil {
+	if err := c.record(ctx, &last, events); err != nil {
+		return err
+	}
+	if err := last.send(ctx, tx); err != nil {
 		return err
 	}
 	return stored(c.jobs.Wake(ctx, tx, wakes), "wake places")
