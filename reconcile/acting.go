@@ -28,13 +28,14 @@ type Queues interface {
 type standing struct {
 	digest  string // of the configuration here
 	acts    atomic.Bool
-	since   time.Time // that the configuration acts which was brought into force here; zero: that did not work yet
-	unsure  bool      // whether it was, before or after another one came to act
+	others  atomic.Bool // another worker has it too, and the backend answers that one
+	since   time.Time   // that the configuration acts which was brought into force here; zero: that did not work yet
+	unsure  bool        // whether it was, before or after another one came to act
 	end     context.CancelFunc
-	working bool   // its queue
-	leaving bool   // its queue was left, but runs are under way
-	waits   bool   // that it does was said
-	said    string // what is the matter
+	working atomic.Bool // its queue
+	leaving bool        // its queue was left, but runs are under way
+	waits   bool        // that it does was said
+	said    string      // what is the matter
 }
 
 // contend sees to which configuration of a provisioner acts, until ctx ends.
@@ -76,13 +77,14 @@ func (e *Engine) lookAll(ctx context.Context) {
 
 // look has the configuration here begin to act, or cease to, as the database says. One that is silent is succeeded.
 func (e *Engine) look(ctx context.Context, b *backend) error {
-	c, err := e.q.ConfigurationActing(ctx, e.pool, &dbsqlc.ConfigurationActingParams{Name: b.name, Silence: e.silence})
+	c, err := e.q.ConfigurationActing(ctx, e.pool, &dbsqlc.ConfigurationActingParams{Name: b.name, Silence: e.silence, Worker: e.life.current()})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil // not registered: there is nothing to act on
 	}
 	if err != nil {
 		return fmt.Errorf("look which configuration of %q acts: %w", b.name, err)
 	}
+	b.others.Store(c.Answered)
 	if c.Digest != b.digest && (c.Silent || e.alone) {
 		if c, err = e.succeed(ctx, b, c); err != nil {
 			return err
@@ -127,7 +129,7 @@ func (e *Engine) succeed(ctx context.Context, b *backend, c *dbsqlc.Configuratio
 	if done {
 		e.log.Info("the configuration of this worker succeeds another", slog.String("provisioner", b.name), slog.String("digest", b.digest), slog.String("before", c.Digest))
 	}
-	after, err := e.q.ConfigurationActing(ctx, e.pool, &dbsqlc.ConfigurationActingParams{Name: b.name, Silence: e.silence})
+	after, err := e.q.ConfigurationActing(ctx, e.pool, &dbsqlc.ConfigurationActingParams{Name: b.name, Silence: e.silence, Worker: e.life.current()})
 	if err != nil {
 		return c, fmt.Errorf("look which configuration of %q acts: %w", b.name, err)
 	}
@@ -232,13 +234,14 @@ func (e *Engine) cease(b *backend) {
 	}
 }
 
-// follow works the queue of a provisioner while the configuration here acts.
+// follow works the queue of a provisioner while the configuration here acts. Where only this process can not reach the backend it
+// leaves the queue to the others: half of what it takes from them would be turned away.
 func (e *Engine) follow(ctx context.Context, b *backend) error {
 	if e.queues == nil {
 		return nil
 	}
-	acts := b.acts.Load()
-	if b.working && (!acts || b.leaving) {
+	works := b.acts.Load() && !(b.breaker.isOpen() && b.others.Load())
+	if b.working.Load() && (!works || b.leaving) {
 		b.leaving = true
 		leaving, cancel := context.WithTimeout(ctx, e.lookEvery)
 		defer cancel()
@@ -247,13 +250,14 @@ func (e *Engine) follow(ctx context.Context, b *backend) error {
 		} else if err != nil {
 			return err
 		}
-		b.working, b.leaving = false, false
+		b.working.Store(false)
+		b.leaving = false
 	}
-	if acts && !b.working {
+	if works && !b.working.Load() {
 		if err := e.queues.Work(b.name); err != nil {
 			return err
 		}
-		b.working = true
+		b.working.Store(true)
 	}
 	return nil
 }

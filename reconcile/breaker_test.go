@@ -213,10 +213,13 @@ func TestAnotherProcessIsNotAffected(t *testing.T) {
 	f.create(20)
 	eventually(t, func() bool { return n.Breakers()["a"] }, "it opens")
 	other := f.start(map[string]provisioner.Provisioner{"a": &scripted{}})
+	eventually(t, func() bool { return !n.backends["a"].working.Load() }, "it leaves the queue to the other one")
 	f.create(20)
 	f.allRunning()
 	require.False(t, other.Breakers()["a"])
 	require.Zero(t, f.count(`SELECT count(*) FROM berth.events WHERE detail ->> 'new' = 'errored'`))
+	other.stop()
+	eventually(t, func() bool { return n.backends["a"].working.Load() }, "there is nobody else")
 }
 
 // A backend that comes and goes, or lies now and then, loses no wake-up: in the end all runs, and each opening was closed.

@@ -79,11 +79,13 @@ func (e *Engine) probe(ctx context.Context, b *backend) {
 	nothing := false
 	defer func() { b.breaker.tried(nothing) }()
 	_, why, _ := b.breaker.state()
-	err := batches(func() (int64, error) {
-		return e.q.PlaceUnavailable(ctx, e.pool, &dbsqlc.PlaceUnavailableParams{Provisioner: b.name, Message: why, Grace: defaults.Grace, Most: defaults.DispatchBatch})
-	})
-	if err != nil {
-		e.complain(ctx, b, fmt.Errorf("say why places wait: %w", err))
+	if !b.others.Load() { // else they wait for those
+		err := batches(func() (int64, error) {
+			return e.q.PlaceUnavailable(ctx, e.pool, &dbsqlc.PlaceUnavailableParams{Provisioner: b.name, Message: why, Grace: defaults.Grace, Most: defaults.DispatchBatch})
+		})
+		if err != nil {
+			e.complain(ctx, b, fmt.Errorf("say why places wait: %w", err))
+		}
 	}
 	rows, err := e.q.PlaceProbe(ctx, e.pool, &dbsqlc.PlaceProbeParams{Provisioner: b.name, Grace: defaults.Grace})
 	if err != nil {

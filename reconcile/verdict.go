@@ -44,6 +44,9 @@ func verdict(now time.Time, b *backend, p *place, seen provisioner.Observation, 
 		o.explain("BackendUnavailable", err)
 		o.reason = "BackendUnavailable" // so is this one
 		wait, open := b.breaker.unanswered(now, clean(o.message))
+		if b.others.Load() { // one of them takes it
+			wait = min(wait, defaults.UnavailWait)
+		}
 		o.retry, o.down = jitter(wait), open
 	case errors.Is(err, errSlow):
 		o.explain("Timeout", err)

@@ -14,12 +14,15 @@ import (
 
 const configurationActing = `-- name: ConfigurationActing :one
 
-SELECT p.digest, p.acts_since, (p.rolled_at IS NOT NULL)::boolean AS rolling, (p.acts_since > clock_timestamp() - $1::interval)::boolean AS fresh, (NOT berth.announced(p.name, p.digest, $1::interval))::boolean AS silent
-FROM berth.provisioners p WHERE p.name = $2
+SELECT p.digest, p.acts_since, (p.rolled_at IS NOT NULL)::boolean AS rolling, (p.acts_since > clock_timestamp() - $1::interval)::boolean AS fresh, (NOT berth.announced(p.name, p.digest, $1::interval))::boolean AS silent,
+    EXISTS (SELECT FROM berth.workers w WHERE w.id <> $2 AND w.alive_until > clock_timestamp() AND p.name = ANY (w.provisioners) AND p.name <> ALL (w.open_breakers)
+        AND p.digest = coalesce(w.digests[array_position(w.provisioners, p.name)], '')) AS answered
+FROM berth.provisioners p WHERE p.name = $3
 `
 
 type ConfigurationActingParams struct {
 	Silence time.Duration
+	Worker  uuid.UUID
 	Name    string
 }
 
@@ -29,12 +32,14 @@ type ConfigurationActingRow struct {
 	Rolling   bool
 	Fresh     bool
 	Silent    bool
+	Answered  bool
 }
 
 // Which configuration of a provisioner acts.
-// Silent: no live worker has announced it for so long. Fresh: it has acted for less.
+// Silent: no live worker has announced it for so long. Fresh: it has acted for less. Answered: a live worker beside this one has it, and
+// its backend answers that worker, as far as it knows.
 func (q *Queries) ConfigurationActing(ctx context.Context, db DBTX, arg *ConfigurationActingParams) (*ConfigurationActingRow, error) {
-	row := db.QueryRow(ctx, configurationActing, arg.Silence, arg.Name)
+	row := db.QueryRow(ctx, configurationActing, arg.Silence, arg.Worker, arg.Name)
 	var i ConfigurationActingRow
 	err := row.Scan(
 		&i.Digest,
@@ -42,6 +47,7 @@ func (q *Queries) ConfigurationActing(ctx context.Context, db DBTX, arg *Configu
 		&i.Rolling,
 		&i.Fresh,
 		&i.Silent,
+		&i.Answered,
 	)
 	return &i, err
 }

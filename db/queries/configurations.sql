@@ -1,8 +1,11 @@
 -- Which configuration of a provisioner acts.
 
 -- name: ConfigurationActing :one
--- Silent: no live worker has announced it for so long. Fresh: it has acted for less.
-SELECT p.digest, p.acts_since, (p.rolled_at IS NOT NULL)::boolean AS rolling, (p.acts_since > clock_timestamp() - @silence::interval)::boolean AS fresh, (NOT berth.announced(p.name, p.digest, @silence::interval))::boolean AS silent
+-- Silent: no live worker has announced it for so long. Fresh: it has acted for less. Answered: a live worker beside this one has it, and
+-- its backend answers that worker, as far as it knows.
+SELECT p.digest, p.acts_since, (p.rolled_at IS NOT NULL)::boolean AS rolling, (p.acts_since > clock_timestamp() - @silence::interval)::boolean AS fresh, (NOT berth.announced(p.name, p.digest, @silence::interval))::boolean AS silent,
+    EXISTS (SELECT FROM berth.workers w WHERE w.id <> @worker AND w.alive_until > clock_timestamp() AND p.name = ANY (w.provisioners) AND p.name <> ALL (w.open_breakers)
+        AND p.digest = coalesce(w.digests[array_position(w.provisioners, p.name)], '')) AS answered
 FROM berth.provisioners p WHERE p.name = @name;
 
 -- name: ConfigurationHandOver :execrows
