@@ -240,7 +240,7 @@ func (e *Engine) follow(ctx context.Context, b *backend) error {
 	if e.queues == nil {
 		return nil
 	}
-	works := b.acts.Load() && !(b.breaker.isOpen() && b.others.Load())
+	works := b.acts.Load() && (!b.breaker.isOpen() || !b.others.Load())
 	if b.working.Load() && (!works || b.leaving) {
 		b.leaving = true
 		leaving, cancel := context.WithTimeout(ctx, e.lookEvery)
