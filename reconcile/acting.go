@@ -77,12 +77,12 @@ func (e *Engine) lookAll(ctx context.Context) {
 
 // look has the configuration here begin to act, or cease to, as the database says. One that is silent is succeeded.
 func (e *Engine) look(ctx context.Context, b *backend) error {
-	c, err := e.q.ConfigurationActing(ctx, e.pool, &dbsqlc.ConfigurationActingParams{Name: b.name, Silence: e.silence, Worker: e.life.current()})
+	c, err := e.acting(ctx, b)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil // not registered: there is nothing to act on
 	}
 	if err != nil {
-		return fmt.Errorf("look which configuration of %q acts: %w", b.name, err)
+		return err
 	}
 	b.others.Store(c.Answered)
 	if c.Digest != b.digest && (c.Silent || e.alone) {
@@ -111,6 +111,15 @@ func (e *Engine) look(ctx context.Context, b *backend) error {
 	return e.succeedDefault(ctx, b)
 }
 
+// acting is which configuration of a provisioner acts, and how others stand to it.
+func (e *Engine) acting(ctx context.Context, b *backend) (*dbsqlc.ConfigurationActingRow, error) {
+	c, err := e.q.ConfigurationActing(ctx, e.pool, &dbsqlc.ConfigurationActingParams{Name: b.name, Silence: e.silence, Worker: e.life.current()})
+	if err != nil {
+		return nil, fmt.Errorf("look which configuration of %q acts: %w", b.name, err)
+	}
+	return c, nil
+}
+
 // succeed hands a provisioner over to the configuration here, if its check passes, and returns how it stands then. After a loss of
 // connection those whose configuration acts get time to come back.
 func (e *Engine) succeed(ctx context.Context, b *backend, c *dbsqlc.ConfigurationActingRow) (*dbsqlc.ConfigurationActingRow, error) {
@@ -129,9 +138,9 @@ func (e *Engine) succeed(ctx context.Context, b *backend, c *dbsqlc.Configuratio
 	if done {
 		e.log.Info("the configuration of this worker succeeds another", slog.String("provisioner", b.name), slog.String("digest", b.digest), slog.String("before", c.Digest))
 	}
-	after, err := e.q.ConfigurationActing(ctx, e.pool, &dbsqlc.ConfigurationActingParams{Name: b.name, Silence: e.silence, Worker: e.life.current()})
+	after, err := e.acting(ctx, b)
 	if err != nil {
-		return c, fmt.Errorf("look which configuration of %q acts: %w", b.name, err)
+		return c, err
 	}
 	return after, nil
 }
