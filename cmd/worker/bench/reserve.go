@@ -25,17 +25,14 @@ import (
 	"berth/provisioner/static"
 )
 
-const (
-	clients   = 64
-	takesEach = 8000 // reservations for each second of a slice
-)
+const takesEach = 8000 // reservations for each second of a slice
 
-// Reservations measures how fast 64 clients reserve on 10 hosts, against how fast pgbench with 64 clients updates one of ten
+// Reservations measures how fast clients reserve on 10 hosts, against how fast pgbench with as many clients updates one of ten
 // rows (spread) or one row (pack) of the same server. A reservation is a new resource, listed before, that is given slots.
-// The clients are callers in one process, as the engine's runs are; beside that, what 64 connections do that each call the
-// database's function for themselves.
+// The clients are callers in one process, as the engine's runs are; beside that, what connections do that each call the database's
+// function for themselves.
 func Reservations(ctx context.Context, url string, s Sizes, out io.Writer) error {
-	r, err := newReserving(ctx, url)
+	r, err := newReserving(ctx, url, s.Clients)
 	if err != nil {
 		return err
 	}
@@ -77,13 +74,14 @@ func Reservations(ctx context.Context, url string, s Sizes, out io.Writer) error
 // reserving is a database with two pools of ten hosts.
 type reserving struct {
 	url     string
+	clients int
 	program string
 	engine  *pgxpool.Pool // as large as a worker's
 	many    *pgxpool.Pool // a connection for each client
 }
 
-func newReserving(ctx context.Context, url string) (r *reserving, err error) {
-	r = &reserving{url: url}
+func newReserving(ctx context.Context, url string, clients int) (r *reserving, err error) {
+	r = &reserving{url: url, clients: clients}
 	defer func() {
 		if err != nil {
 			r.close()
@@ -92,7 +90,10 @@ func newReserving(ctx context.Context, url string) (r *reserving, err error) {
 	if r.engine, err = db.Open(ctx, url, db.PoolOptions{MaxConns: defaults.EnginePool, Worker: true}); err != nil {
 		return r, err
 	}
-	if r.many, err = db.Open(ctx, url, db.PoolOptions{MaxConns: clients}); err != nil {
+	if r.many, err = db.Open(ctx, url, db.PoolOptions{MaxConns: int32(clients)}); err != nil { //nolint:gosec // a few
+		return r, err
+	}
+	if err := connectAll(ctx, r.many, clients); err != nil {
 		return r, err
 	}
 	if err := db.Migrate(ctx, r.engine); err != nil {
@@ -110,6 +111,18 @@ func newReserving(ctx context.Context, url string) (r *reserving, err error) {
 		return r, fmt.Errorf("make the yardstick's table: %w", err)
 	}
 	return r, nil
+}
+
+// connectAll opens all connections of a pool, so that none is opened while something is measured.
+func connectAll(ctx context.Context, pool *pgxpool.Pool, n int) error {
+	for range n {
+		c, err := pool.Acquire(ctx)
+		if err != nil {
+			return fmt.Errorf("connect: %w", err)
+		}
+		defer c.Release()
+	}
+	return nil
 }
 
 func (r *reserving) close() {
@@ -153,7 +166,7 @@ func (r *reserving) pgbenchFor(ctx context.Context, script string, seconds int) 
 	if _, err := r.engine.Exec(ctx, `VACUUM bench_rows`); err != nil {
 		return 0, fmt.Errorf("vacuum: %w", err)
 	}
-	c := exec.CommandContext(ctx, r.program, "-n", "-M", "prepared", "-c", strconv.Itoa(clients), "-j", "2", "-T", strconv.Itoa(seconds), "-f", "/dev/stdin", r.url) //nolint:gosec // the server's own program
+	c := exec.CommandContext(ctx, r.program, "-n", "-M", "prepared", "-c", strconv.Itoa(r.clients), "-j", "2", "-T", strconv.Itoa(seconds), "-f", "/dev/stdin", r.url) //nolint:gosec // the server's own program
 	stdin, err := c.StdinPipe()
 	if err != nil {
 		return 0, fmt.Errorf("pgbench: %w", err)
@@ -208,7 +221,7 @@ func (r *reserving) alone() taker {
 	}
 }
 
-// reserve has n resources take a slot each, by 64 clients, and returns how many a second did.
+// reserve has n resources take a slot each, by all clients, and returns how many a second did.
 func (r *reserving) reserve(ctx context.Context, pool static.Pool, n int, how func() taker) (float64, error) {
 	fence, ids, err := r.prepare(ctx, pool, n)
 	if err != nil {
@@ -218,7 +231,7 @@ func (r *reserving) reserve(ctx context.Context, pool static.Pool, n int, how fu
 	var next atomic.Int64
 	began := time.Now()
 	g, gc := errgroup.WithContext(ctx)
-	for range clients {
+	for range r.clients {
 		g.Go(func() error {
 			for {
 				i := int(next.Add(1)) - 1
@@ -247,7 +260,7 @@ func (r *reserving) prepare(ctx context.Context, pool static.Pool, n int) (fence
 	hosts := make([]static.Host, hosts)
 	for i := range hosts {
 		url := fmt.Sprintf("http://host-%d.example.com:8081", i)
-		hosts[i] = static.Host{Key: url, URL: url, Audience: url, Slots: n/len(hosts) + clients}
+		hosts[i] = static.Host{Key: url, URL: url, Audience: url, Slots: n/len(hosts) + r.clients}
 	}
 	for _, clean := range []string{`TRUNCATE berth.static_slots`, `DELETE FROM berth.provisioner_resources`, `DELETE FROM berth.static_runtimes`,
 		`VACUUM ANALYZE berth.provisioner_resources`, `VACUUM berth.static_runtimes`} {

@@ -21,12 +21,13 @@ type Sizes struct {
 	Rate        float64 // arrivals a second while latencies are measured
 	Seconds     int     // of arrivals of each kind
 	Slice       int     // seconds of each measurement of reservations
+	Clients     int     // that reserve at a time
 }
 
 // Full is what figures are quoted from; Quick shows that the measurements run.
 var (
-	Full  = Sizes{Pairs: 5, Deployments: 5000, Noops: 50000, Rate: 50, Seconds: 20, Slice: 5}
-	Quick = Sizes{Pairs: 1, Deployments: 100, Noops: 1000, Rate: 50, Seconds: 2, Slice: 2}
+	Full  = Sizes{Pairs: 5, Deployments: 5000, Noops: 50000, Rate: 50, Seconds: 20, Slice: 5, Clients: 64}
+	Quick = Sizes{Pairs: 1, Deployments: 100, Noops: 1000, Rate: 50, Seconds: 2, Slice: 2, Clients: 8}
 )
 
 type measurement struct {
