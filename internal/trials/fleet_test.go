@@ -104,7 +104,9 @@ func (f *fleet) readLogs() {
 }
 
 func bad(line string) bool {
-	if strings.Contains(line, "leadership.Elector: Error attempting") { // who leads River's own tidying; a process that slept finds its time over
+	// River limits its own statements, and who leads its tidying. A process that slept, or a busy machine, finds that time over, and River
+	// tries again.
+	if strings.Contains(line, "leadership.Elector: Error attempting") || strings.Contains(line, "timed out after") {
 		return false
 	}
 	return strings.Contains(line, "level=ERROR") || strings.Contains(line, "DATA RACE") || strings.Contains(line, "panic") ||
