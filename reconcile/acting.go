@@ -38,22 +38,6 @@ type standing struct {
 	said    string      // what is the matter
 }
 
-// contend sees to which configuration of a provisioner acts, until ctx ends.
-func (e *Engine) contend(ctx context.Context, b *backend) {
-	tick := time.NewTicker(e.lookEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if err := e.look(ctx, b); ctx.Err() == nil { // what ends with the worker is no fault
-				b.complain(e.log, err)
-			}
-		}
-	}
-}
-
 // complain logs an error once for as long as it stays the same.
 func (b *backend) complain(log *slog.Logger, err error) {
 	text := ""

@@ -198,13 +198,11 @@ func (c *commit) keep(ctx context.Context, os []*outcome) (left []*outcome, err 
 		}
 	}
 	for at, ids := range again {
-		rows, err := c.e.q.PlaceWake(ctx, c.tx, &dbsqlc.PlaceWakeParams{Ids: ids, Provisioner: at, Grace: defaults.Grace})
+		wakes, err := c.e.again(ctx, c.tx, at, ids)
 		if err != nil {
-			return nil, fmt.Errorf("wake places for their next step: %w", err)
+			return nil, err
 		}
-		for _, r := range rows {
-			c.wakes = append(c.wakes, wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, r.Background))
-		}
+		c.wakes = append(c.wakes, wakes...)
 	}
 	for _, o := range os {
 		if by[o.fence] != nil {

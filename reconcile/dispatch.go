@@ -2,9 +2,7 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -15,22 +13,6 @@ import (
 	"berth/internal/defaults"
 	"berth/jobs"
 )
-
-// dispatcher looks each second, until ctx ends.
-func (e *Engine) dispatcher(ctx context.Context) {
-	tick := time.NewTicker(e.dispatchEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if err := errors.Join(e.shout(ctx), e.Dispatch(ctx)); err != nil && ctx.Err() == nil {
-				e.log.Warn("dispatch", slog.Any("error", err))
-			}
-		}
-	}
-}
 
 // Dispatch looks once: what the dead held is due; places that are due and held by nobody alive get a job; deployments with a
 // place past its deadline say so; rows of workers that no lease names any more go. Repeat-safe, by any number of processes at

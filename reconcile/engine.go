@@ -123,12 +123,39 @@ func (e *Engine) Start(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	e.loops.Go(func() { e.dispatcher(e.looping) })
-	e.loops.Go(func() { e.pruner(e.looping) })
+	e.loops.Go(func() {
+		every(e.looping, e.dispatchEvery, func(ctx context.Context) error { return errors.Join(e.shout(ctx), e.Dispatch(ctx)) }, e.warn)
+	})
+	e.loops.Go(func() { every(e.looping, e.pruneEvery, e.Prune, e.warn) })
 	for _, b := range e.backends {
-		e.loops.Go(func() { e.contend(e.looping, b) })
+		e.loops.Go(func() {
+			every(e.looping, e.lookEvery, func(ctx context.Context) error { return e.look(ctx, b) }, func(err error) { b.complain(e.log, err) })
+		})
 	}
 	return nil
+}
+
+// every does something again and again, and tells how it ended each time, until ctx ends. What ends with ctx is no fault.
+func every(ctx context.Context, d time.Duration, do func(context.Context) error, tell func(error)) {
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := do(ctx); ctx.Err() == nil {
+				tell(err)
+			}
+		}
+	}
+}
+
+// warn logs what went wrong with a look over everything. The next one tries it anew.
+func (e *Engine) warn(err error) {
+	if err != nil {
+		e.log.Warn("a look over everything failed", slog.Any("error", err))
+	}
 }
 
 // said is an error of a backend whose text may be seen.
@@ -201,20 +228,29 @@ func (e *Engine) wakeOnce(ctx context.Context, name string, ids []uuid.UUID) (he
 		return nil, nil
 	}
 	err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
-		rows, err := e.q.PlaceWake(ctx, tx, &dbsqlc.PlaceWakeParams{Ids: ids, Provisioner: name, Grace: defaults.Grace})
+		wakes, err := e.again(ctx, tx, name, ids)
 		if err != nil {
-			return fmt.Errorf("wake places of %q: %w", name, err)
+			return err
 		}
 		if held, err = e.q.PlaceUnwoken(ctx, tx, &dbsqlc.PlaceUnwokenParams{Ids: ids, Provisioner: name}); err != nil {
 			return fmt.Errorf("look what was not woken: %w", err)
 		}
-		wakes := make([]jobs.Wake, len(rows))
-		for i, r := range rows {
-			wakes[i] = wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, r.Background)
-		}
 		return e.lifecycle.Jobs().Wake(ctx, tx, wakes)
 	})
 	return held, err
+}
+
+// again gives places of a provisioner that nobody holds a generation more, and returns the jobs that this needs.
+func (e *Engine) again(ctx context.Context, tx pgx.Tx, name string, ids []uuid.UUID) ([]jobs.Wake, error) {
+	rows, err := e.q.PlaceWake(ctx, tx, &dbsqlc.PlaceWakeParams{Ids: ids, Provisioner: name, Grace: defaults.Grace})
+	if err != nil {
+		return nil, fmt.Errorf("wake places of %q: %w", name, err)
+	}
+	wakes := make([]jobs.Wake, len(rows))
+	for i, r := range rows {
+		wakes[i] = wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase, r.Background)
+	}
+	return wakes, nil
 }
 
 // wake is the job of a place that is driven anew for a reason that is no person's. One that nobody waits for comes behind what a

@@ -81,18 +81,11 @@ func (l *life) mayTakeOver() bool {
 
 // run beats until ctx ends.
 func (l *life) run(ctx context.Context) {
-	tick := time.NewTicker(defaults.Heartbeat)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if err := l.beat(ctx); err != nil && ctx.Err() == nil {
-				l.log.Warn("heartbeat missed", slog.Any("error", err))
-			}
+	every(ctx, defaults.Heartbeat, l.beat, func(err error) {
+		if err != nil {
+			l.log.Warn("heartbeat missed", slog.Any("error", err))
 		}
-	}
+	})
 }
 
 // beat says that the process lives. Only one goroutine calls it at a time.

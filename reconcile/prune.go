@@ -3,28 +3,11 @@ package reconcile
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"berth/db/dbsqlc"
 	"berth/internal/defaults"
 )
-
-// pruner looks now and then, until ctx ends.
-func (e *Engine) pruner(ctx context.Context) {
-	tick := time.NewTicker(e.pruneEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if err := e.Prune(ctx); err != nil && ctx.Err() == nil {
-				e.log.Warn("prune", slog.Any("error", err))
-			}
-		}
-	}
-}
 
 // Prune deletes what is too old to be of use: events, and the proof of what was deleted long ago. Each batch is a statement and a
 // transaction of its own that waits for nobody. Repeat-safe, by any number of processes at once: they skip each other's rows.

@@ -12,7 +12,6 @@ import (
 
 	"berth/db/dbsqlc"
 	"berth/internal/defaults"
-	"berth/jobs"
 )
 
 // roll takes a step of the rollout: wakes the next places that were last driven under another configuration, as many as are due by
@@ -44,13 +43,12 @@ func (e *Engine) roll(ctx context.Context, b *backend) error {
 		} else if finished, err = e.rolledOut(ctx, tx, b, ids); err != nil || finished {
 			return err
 		}
-		rows, err := e.q.PlaceWake(ctx, tx, &dbsqlc.PlaceWakeParams{Ids: ids, Provisioner: b.name, Grace: defaults.Grace})
+		wakes, err := e.again(ctx, tx, b.name, ids)
 		if err != nil {
-			return fmt.Errorf("wake places of %q: %w", b.name, err)
+			return err
 		}
-		wakes := make([]jobs.Wake, len(rows))
-		for i, w := range rows {
-			wakes[i] = wake(w.ID, w.Provisioner, w.DeploymentID, w.DesiredPhase, true) // behind what a person waits for
+		for i := range wakes {
+			wakes[i].Background = true // behind what a person waits for
 		}
 		if err := e.lifecycle.Jobs().Wake(ctx, tx, wakes); err != nil {
 			return err
