@@ -50,15 +50,29 @@ func (c *Client) Create(ctx context.Context, tx pgx.Tx, deployments ...NewDeploy
 		insert.Ids, insert.ProjectIds, insert.Environments = append(insert.Ids, d.ID), append(insert.ProjectIds, d.ProjectID), append(insert.Environments, d.Environment)
 		projects = append(projects, d.ProjectID)
 	}
-	settings, err := c.settings(ctx, tx, projects)
+	var settings map[uuid.UUID]*dbsqlc.ProjectSettingsRow
+	var ch choice
+	err := together(ctx, tx,
+		func(db dbsqlc.DBTX) (err error) { settings, err = c.settings(ctx, db, projects); return err },
+		func(db dbsqlc.DBTX) (err error) { ch, err = c.choice(ctx, db); return err })
 	if err != nil {
 		return err
 	}
-	made, err := c.q.DeploymentInsert(ctx, tx, insert)
+	var made, gone []uuid.UUID
+	err = together(ctx, tx,
+		func(db dbsqlc.DBTX) (err error) {
+			made, err = c.q.DeploymentInsert(ctx, db, insert)
+			return stored(err, "create deployments")
+		},
+		// One that is gone keeps its id. The insert may have waited for the deletion.
+		func(db dbsqlc.DBTX) (err error) {
+			gone, err = c.q.EventDeleted(ctx, db, insert.Ids)
+			return stored(err, "look for deleted deployments")
+		})
 	if err != nil {
-		return stored(err, "create deployments")
+		return err
 	}
-	places, events, err := c.firstPlaces(ctx, tx, ds, made, settings)
+	places, events, err := c.firstPlaces(ctx, tx, ds, made, gone, settings, ch)
 	if err != nil {
 		// Only now is it known who was first with an id. A refusal leaves nothing behind, whatever the caller does next.
 		if refused := (*Error)(nil); errors.As(err, &refused) && len(made) > 0 {
@@ -68,36 +82,31 @@ func (c *Client) Create(ctx context.Context, tx pgx.Tx, deployments ...NewDeploy
 		}
 		return err
 	}
-	wakes, err := c.insertPlaces(ctx, tx, places)
+	if len(events) == 0 {
+		return nil
+	}
+	err = together(ctx, tx,
+		func(db dbsqlc.DBTX) error { return c.insertPlaces(ctx, db, places) },
+		func(db dbsqlc.DBTX) error { return c.record(ctx, db, events) })
 	if err != nil {
 		return err
 	}
-	if err := c.record(ctx, tx, events); err != nil {
-		return err
-	}
-	return stored(c.jobs.Wake(ctx, tx, wakes), "wake places")
+	return stored(c.jobs.Wake(ctx, tx, wakesOf(places)), "wake places")
 }
 
 // firstPlaces are the runtimes of the deployments that were made. It refuses what the others are asked to be and are not.
-func (c *Client) firstPlaces(ctx context.Context, tx pgx.Tx, ds []NewDeployment, made []uuid.UUID, settings map[uuid.UUID]*dbsqlc.ProjectSettingsRow) (*dbsqlc.PlaceInsertParams, []Event, error) {
+func (c *Client) firstPlaces(ctx context.Context, tx pgx.Tx, ds []NewDeployment, made, gone []uuid.UUID, settings map[uuid.UUID]*dbsqlc.ProjectSettingsRow, ch choice) (*dbsqlc.PlaceInsertParams, []Event, error) {
+	if len(gone) > 0 {
+		return nil, nil, refuse(ErrConflict, "deployment "+gone[0].String(), "it was deleted", "choose a new id: one is never used twice")
+	}
 	fresh := make(map[uuid.UUID]bool, len(made))
 	for _, id := range made {
 		fresh[id] = true
-	}
-	if err := c.refuseDeleted(ctx, tx, ds); err != nil {
-		return nil, nil, err
 	}
 	if err := c.sameAgain(ctx, tx, ds, fresh); err != nil {
 		return nil, nil, err
 	}
 	places := &dbsqlc.PlaceInsertParams{Grace: patience(len(ds))}
-	if len(fresh) == 0 {
-		return places, nil, nil
-	}
-	ch, err := c.choice(ctx, tx)
-	if err != nil {
-		return nil, nil, err
-	}
 	var events []Event
 	for _, d := range ds {
 		if !fresh[d.ID] {
@@ -150,9 +159,9 @@ func (d NewDeployment) args(s *dbsqlc.ProjectSettingsRow) (json.RawMessage, erro
 	}), nil
 }
 
-func (c *Client) settings(ctx context.Context, tx pgx.Tx, projects []uuid.UUID) (map[uuid.UUID]*dbsqlc.ProjectSettingsRow, error) {
+func (c *Client) settings(ctx context.Context, db dbsqlc.DBTX, projects []uuid.UUID) (map[uuid.UUID]*dbsqlc.ProjectSettingsRow, error) {
 	projects = sorted(projects)
-	rows, err := c.q.ProjectSettings(ctx, tx, projects)
+	rows, err := c.q.ProjectSettings(ctx, db, projects)
 	if err != nil {
 		return nil, stored(err, "read projects")
 	}
@@ -166,23 +175,6 @@ func (c *Client) settings(ctx context.Context, tx pgx.Tx, projects []uuid.UUID) 
 		}
 	}
 	return out, nil
-}
-
-// refuseDeleted keeps the id of a deployment that is gone from being used again. It looks after the insert, which may have waited
-// for the deletion.
-func (c *Client) refuseDeleted(ctx context.Context, tx pgx.Tx, ds []NewDeployment) error {
-	ids := make([]uuid.UUID, len(ds))
-	for i, d := range ds {
-		ids[i] = d.ID
-	}
-	gone, err := c.q.EventDeleted(ctx, tx, ids)
-	if err != nil {
-		return stored(err, "look for deleted deployments")
-	}
-	if len(gone) > 0 {
-		return refuse(ErrConflict, "deployment "+gone[0].String(), "it was deleted", "choose a new id: one is never used twice")
-	}
-	return nil
 }
 
 // sameAgain compares what exists already with what was asked for.
@@ -230,17 +222,15 @@ func addPlace(p *dbsqlc.PlaceInsertParams, at Known, deployment uuid.UUID, typ, 
 	return nil
 }
 
-func (c *Client) insertPlaces(ctx context.Context, tx pgx.Tx, p *dbsqlc.PlaceInsertParams) ([]jobs.Wake, error) {
-	if len(p.Ids) == 0 {
-		return nil, nil
+func (c *Client) insertPlaces(ctx context.Context, db dbsqlc.DBTX, p *dbsqlc.PlaceInsertParams) error {
+	return stored(c.q.PlaceInsert(ctx, db, p), "create places")
+}
+
+// wakesOf are the jobs of new places.
+func wakesOf(p *dbsqlc.PlaceInsertParams) []jobs.Wake {
+	wakes := make([]jobs.Wake, len(p.Ids))
+	for i, id := range p.Ids {
+		wakes[i] = wake(id, p.Provisioners[i], &p.DeploymentIds[i], p.DesiredPhases[i])
 	}
-	rows, err := c.q.PlaceInsert(ctx, tx, p)
-	if err != nil {
-		return nil, stored(err, "create places")
-	}
-	wakes := make([]jobs.Wake, len(rows))
-	for i, r := range rows {
-		wakes[i] = wake(r.ID, r.Provisioner, r.DeploymentID, r.DesiredPhase)
-	}
-	return wakes, nil
+	return wakes
 }

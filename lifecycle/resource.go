@@ -80,15 +80,16 @@ func (c *Client) AddResource(ctx context.Context, tx pgx.Tx, n NewResource, ids 
 		}
 		events = append(events, Event{DeploymentID: d.ID, ResourceID: places.Ids[len(places.Ids)-1], Kind: ResourceAsked})
 	}
-	wakes, err := c.insertPlaces(ctx, tx, places)
-	if err != nil {
-		return err
+	if len(places.Ids) > 0 {
+		if err := c.insertPlaces(ctx, tx, places); err != nil {
+			return err
+		}
 	}
 	changed, woken, err := c.patch(ctx, tx, patch{kind: ResourceAsked, typ: string(n.Type), name: n.Name, args: args, replace: true}, existing)
 	if err != nil {
 		return err
 	}
-	return c.Settle(ctx, tx, l.ids, append(events, changed...), append(wakes, woken...))
+	return c.Settle(ctx, tx, l.ids, append(events, changed...), append(wakesOf(places), woken...))
 }
 
 // RemoveResource takes a further resource from deployments, its data included. What is not there counts as done. The runtime of

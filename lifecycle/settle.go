@@ -60,21 +60,17 @@ func (c *Client) Settle(ctx context.Context, tx pgx.Tx, deployments []uuid.UUID,
 			wakes = append(wakes, wake(p.ID, p.Provisioner, p.DeploymentID, p.DesiredPhase))
 		}
 	}
-	var last together
+	var last []step
 	if len(write.Ids) > 0 {
-		if err := c.q.DeploymentSettleWrite(ctx, &last, write); err != nil {
-			return stored(err, "store states")
-		}
+		last = append(last, func(db dbsqlc.DBTX) error { return stored(c.q.DeploymentSettleWrite(ctx, db, write), "store states") })
 	}
 	if len(gone) > 0 {
-		if err := c.q.DeploymentDelete(ctx, &last, gone); err != nil {
-			return stored(err, "let deployments go")
-		}
+		last = append(last, func(db dbsqlc.DBTX) error { return stored(c.q.DeploymentDelete(ctx, db, gone), "let deployments go") })
 	}
-	if err := c.record(ctx, &last, events); err != nil {
-		return err
+	if len(events) > 0 {
+		last = append(last, func(db dbsqlc.DBTX) error { return c.record(ctx, db, events) })
 	}
-	if err := last.send(ctx, tx); err != nil {
+	if err := together(ctx, tx, last...); err != nil {
 		return err
 	}
 	return stored(c.jobs.Wake(ctx, tx, wakes), "wake places")

@@ -270,7 +270,7 @@ func TestOldPlaceGoesFirst(t *testing.T) {
 	require.Equal(t, "running", f.state(d))
 	require.Equal(t, 1, f.count(`SELECT count(*) FROM berth.deleted_resources WHERE provisioner = 'a'`))
 	// Moving back makes the place anew, and its tombstone goes: a sweep would take it for leave to delete.
-	_, err := dbsqlc.New().PlaceInsert(ctx, f.Pool, &dbsqlc.PlaceInsertParams{
+	err := dbsqlc.New().PlaceInsert(ctx, f.Pool, &dbsqlc.PlaceInsertParams{
 		Ids: []uuid.UUID{id}, Provisioners: []string{"a"}, Timeouts: []time.Duration{time.Minute}, DeploymentIds: []uuid.UUID{f.create(1)[0]}, Types: []string{"runtime"}, Names: []string{"old"},
 		DesiredPhases: []string{"absent"}, Args: []json.RawMessage{json.RawMessage(`{}`)}, Grace: defaults.Grace,
 	})

@@ -105,7 +105,7 @@ func TestTrace(t *testing.T) {
 	require.Equal(t, "static-example", attribute(calls[0], "berth.provisioner"))
 	require.Equal(t, "provision_resource", attribute(calls[0], "berth.kind"))
 	require.Equal(t, id, attribute(calls[0], "berth.deployment_id"))
-	require.Len(t, r.named("query DeploymentInsert", trace), 1, "statements are named as their queries are")
+	require.Len(t, r.named("batch query DeploymentInsert", trace), 1, "statements are named as their queries are")
 
 	require.Equal(t, 1, b.count(`SELECT count(*) FROM berth.river_job WHERE jsonb_typeof(metadata) = 'object' AND metadata ->> 'traceparent' LIKE '%' || $1 || '%'`, trace))
 	require.Len(t, r.named("query DeploymentGet", trace), 1, "looks while it waits are no part of it")

@@ -130,13 +130,12 @@ func (q *Queries) PlaceGet(ctx context.Context, db DBTX, id uuid.UUID) ([]*Place
 	return items, nil
 }
 
-const placeInsert = `-- name: PlaceInsert :many
+const placeInsert = `-- name: PlaceInsert :exec
 INSERT INTO berth.provisioner_resources (id, provisioner, deployment_id, type, name, desired_phase, args, retry_at, deadline_at)
 SELECT n.id, n.provisioner, n.deployment_id, n.type, n.name, n.desired_phase, n.args, clock_timestamp() + $1::interval,
     CASE WHEN n.desired_phase = 'ready' THEN clock_timestamp() + n.timeout END
 FROM (SELECT unnest($2::uuid[]) AS id, unnest($3::text[]) AS provisioner, unnest($4::interval[]) AS timeout, unnest($5::uuid[]) AS deployment_id, unnest($6::text[]) AS type, unnest($7::text[]) AS name, unnest($8::text[]) AS desired_phase, unnest($9::jsonb[]) AS args) AS n
 ORDER BY n.id
-RETURNING id, provisioner, deployment_id, desired_phase
 `
 
 type PlaceInsertParams struct {
@@ -151,16 +150,9 @@ type PlaceInsertParams struct {
 	Args          []json.RawMessage
 }
 
-type PlaceInsertRow struct {
-	ID           uuid.UUID
-	Provisioner  string
-	DeploymentID *uuid.UUID
-	DesiredPhase string
-}
-
 // It joins nothing, so a session plans it once.
-func (q *Queries) PlaceInsert(ctx context.Context, db DBTX, arg *PlaceInsertParams) ([]*PlaceInsertRow, error) {
-	rows, err := db.Query(ctx, placeInsert,
+func (q *Queries) PlaceInsert(ctx context.Context, db DBTX, arg *PlaceInsertParams) error {
+	_, err := db.Exec(ctx, placeInsert,
 		arg.Grace,
 		arg.Ids,
 		arg.Provisioners,
@@ -171,27 +163,7 @@ func (q *Queries) PlaceInsert(ctx context.Context, db DBTX, arg *PlaceInsertPara
 		arg.DesiredPhases,
 		arg.Args,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []*PlaceInsertRow{}
-	for rows.Next() {
-		var i PlaceInsertRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Provisioner,
-			&i.DeploymentID,
-			&i.DesiredPhase,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, &i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
 const placeList = `-- name: PlaceList :many

@@ -1,11 +1,10 @@
--- name: PlaceInsert :many
+-- name: PlaceInsert :exec
 -- It joins nothing, so a session plans it once.
 INSERT INTO berth.provisioner_resources (id, provisioner, deployment_id, type, name, desired_phase, args, retry_at, deadline_at)
 SELECT n.id, n.provisioner, n.deployment_id, n.type, n.name, n.desired_phase, n.args, clock_timestamp() + @grace::interval,
     CASE WHEN n.desired_phase = 'ready' THEN clock_timestamp() + n.timeout END
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@provisioners::text[]) AS provisioner, unnest(@timeouts::interval[]) AS timeout, unnest(@deployment_ids::uuid[]) AS deployment_id, unnest(@types::text[]) AS type, unnest(@names::text[]) AS name, unnest(@desired_phases::text[]) AS desired_phase, unnest(@args::jsonb[]) AS args) AS n
-ORDER BY n.id
-RETURNING id, provisioner, deployment_id, desired_phase;
+ORDER BY n.id;
 
 -- name: PlaceWish :many
 -- A new intent for the places of these deployments, each with a phase of its own; an empty one means that the wish stays. What is
