@@ -103,11 +103,18 @@ func (f *fleet) readLogs() {
 	}
 }
 
+// riversOwn is what River logs as errors of its own that it tries again, or that does not matter any more.
+var riversOwn = []string{
+	"leadership.Elector: Error attempting", // who leads its tidying: a process that slept finds its time over
+	"timed out after",                      // it limits its own statements: a process that slept, or a busy machine, finds that time over
+	"Error unlistening on topic",           // stopped while it waits for a notification, it has closed that connection before
+}
+
 func bad(line string) bool {
-	// River limits its own statements, and who leads its tidying. A process that slept, or a busy machine, finds that time over, and River
-	// tries again.
-	if strings.Contains(line, "leadership.Elector: Error attempting") || strings.Contains(line, "timed out after") {
-		return false
+	for _, own := range riversOwn {
+		if strings.Contains(line, own) {
+			return false
+		}
 	}
 	return strings.Contains(line, "level=ERROR") || strings.Contains(line, "DATA RACE") || strings.Contains(line, "panic") ||
 		strings.HasPrefix(line, "fatal error")
