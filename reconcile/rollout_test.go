@@ -31,8 +31,11 @@ func TestRollout(t *testing.T) {
 		r.Config = []byte(`{"host": "http://one"}`)
 		return ready, nil
 	}
+	third := make(chan struct{})
 	b.reconcile = func(_ context.Context, r *provisioner.Resource) (provisioner.Observation, error) {
-		b.calls.Add(1)
+		if b.calls.Add(1) == places/3 {
+			close(third)
+		}
 		if r.ID[15]%2 == 0 {
 			r.Config = []byte(`{"host": "http://two"}`)
 		}
@@ -59,20 +62,27 @@ func TestRollout(t *testing.T) {
 	u.becomes("B")
 	var begun time.Time
 	u.row(`SELECT acts_since FROM berth.provisioners`, nil, &begun)
-	stopped := false
-	for left := u.behind(); left > 0; left = u.behind() {
+	bounded := func() (left int) {
 		require.Less(t, time.Since(begun), 3*time.Minute, u.describe())
+		left = u.behind()
 		// The clock is read after the rows are, so that what is counted is never ahead of it.
 		most := int(time.Since(begun).Seconds()*rate) + 1
 		require.LessOrEqual(t, places-left, most, "no faster than the rate")
-		if left < places/2 && !stopped {
-			stopped = true
-			workers[0].stop()
-			workers[1].stop()
-			workers = append(workers, u.begin(b, slow))
+		return left
+	}
+	for more := true; more; {
+		select {
+		case <-third:
+			more = false
+		default:
+			bounded()
 		}
 	}
-	require.True(t, stopped)
+	workers[0].stop()
+	workers[1].stop()
+	u.begin(b, slow)
+	for bounded() > 0 {
+	}
 	eventually(t, func() bool { return u.log.count(told) == 1 }, "its end is told, once")
 	require.Equal(t, 1, u.log.count(told+" done=60 total=60"))
 	require.Positive(t, u.log.count(`resources are brought to the configuration that acts" provisioner=a digest=B`))
