@@ -81,7 +81,7 @@ func newUpgrade(t *testing.T) *upgrade {
 }
 
 // hasty has engines look often, and take silence for the end soon.
-func hasty(e *Engine) { e.lookEvery, e.silence = 20*time.Millisecond, time.Second }
+func hasty(e *Engine) { e.lookEvery, e.silence = 20*time.Millisecond, 3*time.Second }
 
 // begin starts a worker.
 func (u *upgrade) begin(v *version, also ...func(*Config)) *node {
@@ -186,7 +186,7 @@ func TestNewcomerThatCrashLoops(t *testing.T) {
 	u.works(a, b)
 	old.stop()
 	sick := u.seasoned(c)
-	for begun := time.Now(); time.Since(begun) < 3*time.Second; { // A has been silent for long by then
+	for begun := time.Now(); time.Since(begun) < 5*time.Second; { // A has been silent for long by then
 		u.begin(b).stop()
 	}
 	eventually(t, func() bool { return u.log.count("its check did not pass") > 0 }, "it says why it waits")
@@ -211,12 +211,14 @@ func TestAskedForWhileNobodyActs(t *testing.T) {
 	a, b := u.version("A"), u.version("B")
 	old := u.seasoned(a)
 	old.stop()
+	b.sick.Store(true) // else it would act by itself in a while
 	newcomer := u.begin(b)
 	u.create(10)
 	u.exec(`UPDATE berth.provisioner_resources SET retry_at = now()`)
 	require.NoError(t, newcomer.Dispatch(context.Background()))
 	require.Equal(t, 10, u.count(`SELECT count(*) FROM berth.river_job WHERE state = 'available' AND queue = 'provisioner-a'`), "nobody took them, or added more")
 	b.untouched()
+	b.sick.Store(false)
 	trust(newcomer.Engine)
 	u.allRunning()
 	require.Zero(t, b.strange.Load())

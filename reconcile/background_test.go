@@ -64,7 +64,7 @@ func TestPersonBesideHungBackground(t *testing.T) {
 			reached := full
 			f.start(backends)
 			<-reached
-			f.none(`SELECT $1 - count(*) FROM berth.river_job WHERE queue = 'background-a'`, c.many)
+			f.none(`SELECT greatest($1 - count(*), 0) FROM berth.river_job WHERE queue = 'background-a'`, c.many)
 			made := f.create(10)
 			f.none(`SELECT count(*) FROM berth.deployments WHERE id = ANY($1) AND state <> 'running'`, made)
 			f.tx(func(tx pgx.Tx) error { return f.admin.Stop(ctx, tx, made[:5]...) })

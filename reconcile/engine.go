@@ -110,7 +110,10 @@ func (e *Engine) Serve(q Queues) { e.queues = q }
 func (e *Engine) Start(ctx context.Context) error {
 	e.looping, e.stop = context.WithCancel(context.WithoutCancel(ctx))
 	e.serving, e.serve = context.WithCancel(context.WithoutCancel(ctx))
-	if err := e.life.beat(ctx); err != nil {
+	// The first one has to connect, and nothing is held yet that could be lost while it waits.
+	first, cancel := context.WithTimeout(ctx, defaults.ConnectTimeout)
+	defer cancel()
+	if err := e.life.beat(first); err != nil {
 		return fmt.Errorf("register this worker: %w", err)
 	}
 	e.claims.start(e.serving, &e.served)

@@ -81,7 +81,12 @@ func (l *life) mayTakeOver() bool {
 
 // run beats until ctx ends.
 func (l *life) run(ctx context.Context) {
-	every(ctx, defaults.Heartbeat, l.beat, func(err error) {
+	beat := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, defaults.Heartbeat)
+		defer cancel()
+		return l.beat(ctx)
+	}
+	every(ctx, defaults.Heartbeat, beat, func(err error) {
 		if err != nil {
 			l.log.Warn("heartbeat missed", slog.Any("error", err))
 		}
@@ -91,9 +96,7 @@ func (l *life) run(ctx context.Context) {
 // beat says that the process lives. Only one goroutine calls it at a time.
 func (l *life) beat(ctx context.Context) error {
 	began := l.now()
-	bc, cancel := context.WithTimeout(ctx, defaults.Heartbeat)
-	defer cancel()
-	err := l.say(bc)
+	err := l.say(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
