@@ -131,6 +131,20 @@ func (s *Spec) Path(key string) string {
 //	}
 func (s *Spec) Has(key string) bool { return s.find(key) != nil }
 
+// Keys returns the keys of this object in the order in which they stand there, and makes them known ones: for an object whose keys
+// are names that the person who wrote it chose.
+func (s *Spec) Keys() []string {
+	if s.node == nil {
+		return nil
+	}
+	keys := make([]string, len(s.node.members))
+	for i, m := range s.node.members {
+		keys[i] = m.key
+		s.find(m.key)
+	}
+	return keys
+}
+
 // value is how a fault shows what stands at the key.
 func (s *Spec) value(key string, n *node) string {
 	if s.veils[key] {

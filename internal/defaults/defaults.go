@@ -132,3 +132,9 @@ const (
 	DemoSize    = 5                      // deployments of dev
 	DemoMost    = 1000                   // deployments of dev at most
 )
+
+// A cluster, where its spec does not say otherwise.
+const (
+	KubernetesQPS   = 50  // requests a second of one provisioner in one worker
+	KubernetesBurst = 100 // and so many at once
+)

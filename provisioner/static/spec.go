@@ -21,18 +21,12 @@ type spec struct {
 	hosts         []Host
 }
 
-// maxSlotUnit bounds what one slot may amount to, so that a size never overflows.
-const maxSlotUnit = 1 << 20
-
 func readSpec(raw json.RawMessage) (spec, error) {
 	s := provisioner.ReadSpec(raw)
 	c := spec{
 		pack:          s.OneOf("strategy", "spread", "spread", "pack") == "pack",
 		releaseOnStop: s.BoolOr("release_on_stop", false),
-		slot:          provisioner.DefaultSlot,
-	}
-	if s.Has("slot") {
-		c.slot = readSlot(s.Object("slot"))
+		slot:          provisioner.ReadSlot(s),
 	}
 	first := map[string]string{} // where a host stands already
 	for _, r := range s.Objects("runtimes", 1) {
@@ -62,15 +56,6 @@ func readSpec(raw json.RawMessage) (spec, error) {
 		c.hosts = append(c.hosts, h)
 	}
 	return c, s.Err()
-}
-
-func readSlot(s *provisioner.Spec) provisioner.Slot {
-	d := provisioner.DefaultSlot
-	return provisioner.Slot{
-		CPU:       int(s.IntOr("cpu", "number of CPUs", 1, maxSlotUnit, int64(d.CPU))),
-		MemoryGB:  int(s.IntOr("memory_gb", "number of gigabytes", 1, maxSlotUnit, int64(d.MemoryGB))),
-		StorageGB: int(s.IntOr("storage_gb", "number of gigabytes", 1, maxSlotUnit, int64(d.StorageGB))),
-	}
 }
 
 // normalise returns what a runtime is known by, so that two spellings of one address are one host; or what is wrong with it.
