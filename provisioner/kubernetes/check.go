@@ -76,9 +76,9 @@ func (s *Spec) check(paths *provisioner.Spec) {
 	}
 	seen := map[string]bool{}
 	report := func(f *file, one flaw) {
-		if id := f.key + one.text(); !seen[id] {
+		if id := f.key + f.text(one); !seen[id] {
 			seen[id] = true
-			paths.Fault(f.key, one.text(), one.remedy)
+			paths.Fault(f.key, f.text(one), one.remedy)
 		}
 	}
 	var complete []Object
@@ -107,10 +107,10 @@ func (s *Spec) check(paths *provisioner.Spec) {
 				report(f, one)
 			}
 		}
+		for _, one := range s.literally(f, samples[0]) {
+			report(f, one)
+		}
 		if len(flaws) == 0 {
-			for _, one := range s.literally(f, samples[0]) {
-				report(f, one)
-			}
 			complete = append(complete, first)
 		}
 	}
@@ -140,19 +140,25 @@ func (s *Spec) literally(f *file, smp sample) []flaw {
 	if failed != nil {
 		return nil // told already
 	}
-	document, wrong := readDocument(ours.out.String())
-	if len(wrong) > 0 {
-		return nil
-	}
-	w := &filler{run: ours, places: map[string]int{}}
-	filled := w.fill(document, "")
 	theirs, failed := f.execute(d, true)
 	if failed != nil {
 		return []flaw{*failed}
 	}
+	const remedy = "print one text into one field; write keys, lists and quotes in the template itself, or end in quote or toJson"
 	plain, wrong := readDocument(theirs.out.String())
-	if len(wrong) > 0 {
+	document, ourWrong := readDocument(ours.out.String())
+	switch {
+	case len(ourWrong) > 0 && len(wrong) > 0:
+		return nil // told already
+	case len(ourWrong) > 0:
+		return []flaw{{line: ours.lineOf(ourWrong[0].line), problem: "what is printed here is text, and would be read as YAML", remedy: remedy}}
+	case len(wrong) > 0:
 		return []flaw{{line: theirs.lineOf(wrong[0].line), problem: wrong[0].text}}
+	}
+	w := &filler{run: ours, places: map[string]int{}}
+	filled := w.fill(document, "")
+	if len(w.flaws) > 0 {
+		return nil // told already
 	}
 	path, differs := difference(plain, filled, "")
 	if !differs {
@@ -162,8 +168,7 @@ func (s *Spec) literally(f *file, smp sample) []flaw {
 	if place, held := w.places[path]; held {
 		line = f.places[place].line
 	}
-	return []flaw{{line: line, problem: fmt.Sprintf("%s: what is printed here is text, and would be read as YAML", path),
-		remedy: "print one text into one field; write keys, lists and quotes in the template itself, or end in quote or toJson"}}
+	return []flaw{{line: line, problem: fmt.Sprintf("%s: what is printed here is text, and would be read as YAML", path), remedy: remedy}}
 }
 
 // difference is the first path at which two documents differ. A number and the text that YAML would take for it do not.

@@ -107,7 +107,7 @@ func plain(v any, path string) (any, *problem) {
 		for k, inner := range v {
 			key, ok := keyOf(k)
 			if !ok {
-				return nil, bad("has a key that is no text")
+				return nil, bad("has a key that YAML reads as %v and not as text: quote it", k)
 			}
 			if _, twice := m[key]; twice {
 				return nil, bad("key %q is written twice", key)
@@ -159,12 +159,8 @@ func keyOf(k any) (string, bool) {
 		return k, true
 	case int:
 		return strconv.Itoa(k), true
-	case bool:
-		return strconv.FormatBool(k), true
-	case nil:
-		return "null", true
 	}
-	return "", false
+	return "", false // such as on, no, y and n
 }
 
 func kindOf(v any) string {

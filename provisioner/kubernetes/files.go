@@ -45,7 +45,7 @@ func (s *Spec) readFiles(paths *provisioner.Spec) bool {
 		first[info] = key
 		f, flaws := parseFile(key, path, raw)
 		for _, one := range flaws {
-			paths.Fault(key, one.text(), one.remedy)
+			paths.Fault(key, (&file{path: path}).text(one), one.remedy)
 		}
 		if len(flaws) == 0 {
 			s.files = append(s.files, f)

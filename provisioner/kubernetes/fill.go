@@ -12,28 +12,41 @@ import (
 // A filler puts values where their tokens are, in a document that was read.
 type filler struct {
 	run    *run
-	typed  map[string]bool // paths at which text that is a number, or true or false, is that
-	loose  []string        // paths at which there was such text
+	typed  map[string]reading // by paths; what is not in it is text
+	loose  []string           // paths at which there was such text
 	flaws  []problem
 	places map[string]int // of paths that hold tokens: who printed the first
 }
 
-// settle finds where text has to be a number or a truth for the document to decode, and no more: there the template left quotes
-// out on purpose.
+// How text that YAML would read as something else is put in.
+type reading int
+
+const (
+	readText    reading = iota
+	readTyped           // as the number or the truth that it is
+	readNothing         // not at all
+)
+
+// settle finds where text has to be a number or a truth for the document to decode: there the template left quotes out on purpose.
 func (w *filler) settle(document map[string]any, decodes func(tree any) bool) {
 	all := w.loose
-	w.typed = map[string]bool{}
+	w.typed = map[string]reading{}
 	for _, path := range all {
-		w.typed[path] = true
+		w.typed[path] = readNothing // which every field takes, so that each can be looked at alone
 	}
+	found := map[string]reading{}
 	if !decodes(w.fill(document, "")) {
-		w.typed = map[string]bool{} // that is not what is wrong
+		w.typed = found // something else is wrong
 		return
 	}
 	for _, path := range all {
-		w.typed[path] = false
-		w.typed[path] = !decodes(w.fill(document, ""))
+		w.typed[path] = readText
+		if !decodes(w.fill(document, "")) {
+			found[path] = readTyped
+		}
+		w.typed[path] = readNothing
 	}
+	w.typed = found
 }
 
 // fill returns the document with its values.
@@ -112,7 +125,10 @@ func (w *filler) whole(v value, path string) any {
 	}
 	if canonical.MatchString(text) {
 		w.loose = append(w.loose, path)
-		if w.typed[path] {
+		switch w.typed[path] {
+		case readNothing:
+			return nil
+		case readTyped:
 			if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 				return n
 			}

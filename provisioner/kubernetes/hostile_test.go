@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"berth/provisioner"
 )
@@ -170,4 +171,16 @@ func TestVersions(t *testing.T) {
 		require.ErrorIs(t, err, provisioner.ErrInvalid, "%q", version)
 	}
 	require.Subset(t, slices.Collect(maps.Keys(seen)), slices.Collect(maps.Keys(images)))
+}
+
+// Made-up values of all that means something in YAML, JSON or a template.
+func TestHostileMixtures(t *testing.T) {
+	t.Parallel()
+	s := mustRead(t, map[string]string{"deployment": "testdata/cases/hostile/deployment.yaml"})
+	pieces := []string{"a", " ", "\n", "\r\n", "\t", "---", "...", "\"", "'", "`", "\\", "{{", "}}", "{", "}", "[", "]", ",", ": ", "- ", "? ", "#", " #", "&a", "*a", "!!int ", "!x ", "|", ">", "%", "@", "<<",
+		"null", "~", "1e3", "0x1", "on", "\u0085", "\u2028", "\ufeff", "\u202e", "\x07", "\x1b", "é", "🚀", "zqx0000000xqz", "zqx", "xqz", "$(HOST)", "apiVersion: v1", "\x00", "\xff"}
+	rapid.Check(t, func(r *rapid.T) {
+		value := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 12).Draw(r, "pieces"), "")
+		checkHostile(t, s, value)
+	})
 }

@@ -143,7 +143,7 @@ func keyProblems(metadata map[string]any, path string) (wrong []problem) {
 func shorten(s string) string {
 	const most = 60
 	for i := range s {
-		if i > most {
+		if i >= most {
 			return s[:i] + "..."
 		}
 	}

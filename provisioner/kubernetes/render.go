@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -106,15 +107,24 @@ func (s *Spec) file(key string) *file {
 
 // fault is a flaw of a template as a fault of the spec.
 func (f *file) fault(one flaw) provisioner.Fault {
-	return provisioner.Fault{Path: provisioner.PathKey("template_paths", f.key), Value: strconv.Quote(f.path), Problem: one.text(), Remedy: one.remedy}
+	return provisioner.Fault{Path: provisioner.PathKey("template_paths", f.key), Value: strconv.Quote(shorten(f.path)), Problem: f.text(one), Remedy: one.remedy}
 }
 
-func (f flaw) text() string {
-	if f.line == 0 {
-		return f.problem
+// text is a flaw as it is put after the path of the template. Of a long one only the begin is shown there.
+func (f *file) text(one flaw) string {
+	long := len(f.path) > maxPathShown
+	switch {
+	case one.line == 0 && long:
+		return fmt.Sprintf("in %s: %s", filepath.Base(f.path), one.problem)
+	case one.line == 0:
+		return one.problem
+	case long:
+		return fmt.Sprintf("line %d of %s: %s", one.line, filepath.Base(f.path), one.problem)
 	}
-	return fmt.Sprintf("line %d: %s", f.line, f.problem)
+	return fmt.Sprintf("line %d: %s", one.line, one.problem)
 }
+
+const maxPathShown = 60
 
 // renderFile renders one template.
 func (s *Spec) renderFile(f *file, d Data, o owner, strict bool) (Object, []flaw) {
@@ -175,7 +185,11 @@ func (s *Spec) object(f *file, w *filler, document map[string]any, o owner, stri
 			})
 			return s.object(f, w, document, o, strict)
 		}
-		wrong = append(wrong, more...)
+		for _, p := range more {
+			if !slices.ContainsFunc(wrong, func(told problem) bool { return told.path == p.path && p.path != "" }) {
+				wrong = append(wrong, p)
+			}
+		}
 		if len(wrong) == 0 {
 			if err := prune(tree, typed); err != nil {
 				return Object{}, []problem{{text: err.Error()}}

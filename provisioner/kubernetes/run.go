@@ -29,6 +29,12 @@ type run struct {
 	held  []value
 }
 
+// A prepared template prints through the run that it is set to. To make one copies a few hundred functions, so they are kept.
+type prepared struct {
+	template *template.Template
+	run      *run
+}
+
 // A mark says which place printed from a byte of the output on.
 type mark struct{ at, place int }
 
@@ -46,13 +52,22 @@ var token = regexp.MustCompile(`zqx[0-9]{7}xqz`)
 
 // execute runs the template. plain prints text as it is, and not a token for it.
 func (f *file) execute(d Data, plain bool) (*run, *flaw) {
-	r := &run{file: f, plain: plain}
-	t, err := f.parsed.Clone()
-	if err != nil {
-		return nil, &flaw{problem: err.Error()}
+	p, ok := f.ready.Get().(*prepared)
+	if !ok {
+		clone, err := f.parsed.Clone()
+		if err != nil {
+			return nil, &flaw{problem: err.Error()}
+		}
+		p = &prepared{}
+		p.template = clone.Funcs(template.FuncMap{
+			outName:  func(at int, v any) (string, error) { return p.run.print(at, v) },
+			markName: func(at int) string { return p.run.mark(at) },
+		})
 	}
-	t.Funcs(template.FuncMap{outName: r.print, markName: r.mark})
-	if err := t.Execute(r, d); err != nil {
+	defer f.ready.Put(p)
+	r := &run{file: f, plain: plain}
+	p.run = r
+	if err := p.template.Execute(r, d); err != nil {
 		if errors.Is(err, errLong) {
 			return nil, &flaw{line: r.line(r.out.Len()), problem: errLong.Error()}
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -62,7 +63,11 @@ func typeProblem(err error, tree map[string]any, gvk schema.GroupVersionKind) pr
 		if found := culprit(tree, gvk); found != "" {
 			path = found // with the positions in lists
 		}
-		return problem{path: path, text: fmt.Sprintf("%s is %s, where %s is wanted", path, article(mismatch.Value), wanted(mismatch.Type.Kind().String()))}
+		text := fmt.Sprintf("%s is %s, where %s is wanted", path, article(mismatch.Value), wanted(mismatch.Type.Kind().String()))
+		if mismatch.Type.Kind() == reflect.String {
+			text += ": quote it"
+		}
+		return problem{path: path, text: text}
 	}
 	path := culprit(tree, gvk)
 	text := err.Error()
@@ -92,7 +97,7 @@ func wanted(kind string) string {
 	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"), strings.HasPrefix(kind, "float"):
 		return "a number"
 	case kind == "string":
-		return "text: quote it"
+		return "text"
 	case kind == "bool":
 		return "true or false"
 	case kind == "slice":

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"text/template"
 )
 
@@ -13,6 +14,7 @@ type file struct {
 	path   string // as it is written there
 	source string // without a byte order mark, with plain line ends
 	parsed *template.Template
+	ready  sync.Pool // of *prepared
 	places []place
 
 	jsonIn   bool     // it reads JSON, which may come from anywhere
