@@ -79,6 +79,11 @@ type (
 		Spec() any
 	}
 
+	// A Warner has something to say of its configuration that is no fault and hardly meant. The paths begin at its spec.
+	Warner interface {
+		Warnings() Faults
+	}
+
 	// A Fingerprinter has configuration beside its spec, such as templates in files. The fingerprint changes when any of it
 	// does, and with nothing else; two processes with the same configuration have the same one.
 	Fingerprinter interface {

@@ -42,6 +42,7 @@ stub jobs $river $pgx berth/internal/defaults !berth/leaf !berth/internal/leaf !
 stub jobs/stub_test.go berth/leaf $require !github.com/stretchr/testify/assert !github.com/stretchr/testify/suite
 stub provisioner errors $uuid berth/internal/defaults !$pgx !$river !berth/leaf !berth/internal/leaf !berth/provisioner/leaf
 stub provisioner/static errors $uuid berth/provisioner berth/internal/defaults !$pgx !$river !berth/jobs !berth/provisioner/leaf !berth/internal/leaf
+stub provisioner/kubernetes errors $uuid berth/provisioner berth/internal/defaults k8s.io/api/core/v1 k8s.io/apimachinery/pkg/types k8s.io/client-go/rest sigs.k8s.io/json go.yaml.in/yaml/v2 go.yaml.in/yaml/v3 github.com/Masterminds/sprig/v3 !$pgx !$river !berth/jobs !berth/db !berth/lifecycle !berth/reconcile !berth/provisioner/static !berth/provisioner/leaf !berth/internal/leaf
 stub provisioner/set errors github.com/tailscale/hujson berth/provisioner berth/internal/defaults !$uuid !$pgx !$river !berth/jobs !berth/provisioner/static !berth/provisioner/leaf
 stub provisioner/provisionertest testing $uuid berth/provisioner berth/internal/defaults $require github.com/google/go-cmp/cmp go.uber.org/goleak !$pgx !$river !berth/jobs !berth/provisioner/static
 stub provisioner/provisionertest/example_test.go testing $uuid berth/provisioner berth/provisioner/provisionertest !$pgx !berth/provisioner/static

@@ -174,3 +174,16 @@ func TestNames(t *testing.T) {
 	objects := mustRender(t, s, provisioner.RuntimeArgs{Slots: 1})
 	require.Equal(t, []string{"settings-" + id, "service-rcon-" + id}, []string{objects[0].GetName(), objects[1].GetName()}, "a name that is left out is given")
 }
+
+// The spec of the example is without fault and without warning.
+func TestExampleSpec(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../../examples/kubernetes/runtime/provisioners.json")
+	require.NoError(t, err)
+	var set map[string]struct{ Spec json.RawMessage }
+	require.NoError(t, json.Unmarshal([]byte(strings.ReplaceAll(string(raw), `"examples/`, `"../../examples/`)), &set))
+	s, err := ReadSpec("kubernetes-example", set["kubernetes-example"].Spec, provisioner.Options{})
+	require.NoError(t, err)
+	require.Empty(t, s.Warnings())
+	require.Len(t, s.files, 5)
+}

@@ -51,6 +51,22 @@ func (s *Set) All() []Entry {
 	return all
 }
 
+// Warnings returns what the provisioners have to say of their configurations, sorted by their names. See [provisioner.Warner].
+func (s *Set) Warnings() provisioner.Faults {
+	var all provisioner.Faults
+	for _, e := range s.All() {
+		w, ok := e.Provisioner.(provisioner.Warner)
+		if !ok {
+			continue
+		}
+		for _, f := range w.Warnings() {
+			f.Path = provisioner.PathJoin(provisioner.PathKey("", e.Name)+".spec", f.Path)
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
 // Close closes the provisioners that can be closed. It may be called again and then returns the same.
 func (s *Set) Close() error {
 	s.closing.Do(func() {

@@ -258,3 +258,20 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// warned has something to say of itself.
+type warned struct {
+	*provisionertest.Fake
+	warnings provisioner.Faults
+}
+
+func (w warned) Warnings() provisioner.Faults { return w.warnings }
+
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	s := parse(t, `{"b": {"type": "t", "spec": {}}, "a": {"type": "t", "spec": {}}}`, "a", one(func() provisioner.Provisioner {
+		return warned{provisionertest.NewFake("x"), provisioner.Faults{{Path: "image", Problem: "is old"}, {Problem: "is odd"}}}
+	}))
+	require.Equal(t, "a.spec.image: is old\na.spec: is odd\nb.spec.image: is old\nb.spec: is odd", s.Warnings().Error())
+	require.Empty(t, parse(t, `{"a": {"type": "t", "spec": {}}}`, "a", one(plain)).Warnings())
+}
