@@ -57,18 +57,18 @@ func (s *Spec) readFiles(paths *provisioner.Spec) bool {
 
 // readTemplate reads a file; why says why it could not.
 func readTemplate(path string) (info os.FileInfo, raw []byte, why string) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, "can not be read: " + reason(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, "is not a file" // to open a pipe would wait for whoever writes to it
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, "can not be read: " + reason(err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	info, err = f.Stat()
-	if err != nil {
-		return nil, nil, "can not be read: " + reason(err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, "is not a file"
-	}
 	raw, err = io.ReadAll(io.LimitReader(f, maxTemplate+1))
 	switch {
 	case err != nil:

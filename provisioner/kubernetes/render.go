@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -28,7 +29,11 @@ func (s *Spec) Render(r provisioner.Resource, args provisioner.RuntimeArgs, inst
 	if value := s.blame(args, o); value != "" {
 		return nil, fmt.Errorf("%w: %s: %s", provisioner.ErrInvalid, value, faults[0])
 	}
-	return nil, faults
+	more := ""
+	if len(faults) > 1 {
+		more = fmt.Sprintf(" (and %d more faults)", len(faults)-1)
+	}
+	return nil, fmt.Errorf("%w: %s%s", provisioner.ErrInvalid, faults[0], more)
 }
 
 // RuntimeConfig is how a runtime of these arguments is reached, and what it has once all of it is there.
@@ -150,6 +155,7 @@ func (s *Spec) renderFile(f *file, d Data, o owner, strict bool) (Object, []flaw
 		}
 		flaws = append(flaws, flaw{line: line, problem: p.text})
 	}
+	slices.SortStableFunc(flaws, func(a, b flaw) int { return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.problem, b.problem)) })
 	return object, flaws
 }
 

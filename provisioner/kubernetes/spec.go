@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"math"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -145,9 +144,9 @@ func (s *Spec) checkKubeconfig(spec *provisioner.Spec) {
 		}
 		return
 	}
-	raw, err := os.ReadFile(s.kubeconfig)
-	if err != nil {
-		spec.Fault("kubeconfig_path", "can not be read: "+reason(err), "name a kubeconfig file, or leave the key out inside a cluster")
+	_, raw, why := readTemplate(s.kubeconfig)
+	if why != "" {
+		spec.Fault("kubeconfig_path", why, "name a kubeconfig file, or leave the key out inside a cluster")
 		return
 	}
 	config, err := clientcmd.Load(raw)
