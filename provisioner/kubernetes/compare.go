@@ -136,7 +136,7 @@ func (s *Spec) advise(objects []Object) {
 	for _, o := range objects {
 		f := s.file(o.Key)
 		if !o.Known {
-			s.warnOnce(f, "kind", fmt.Sprintf("%s of %s is no kind of Kubernetes itself: its fields are checked by the cluster alone", o.GetKind(), o.GetAPIVersion()), "")
+			s.warnOnce(f, "kind", fmt.Sprintf("%s of %s is not known here: its fields are checked by the cluster alone", o.GetKind(), o.GetAPIVersion()), "")
 		}
 		// An autoscaler, of Kubernetes or a custom one, names what it scales in the same field.
 		target := at(o.Object, "spec.scaleTargetRef")

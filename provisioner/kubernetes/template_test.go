@@ -159,7 +159,7 @@ func TestCustomResource(t *testing.T) {
 	t.Parallel()
 	s := mustRead(t, written(t, map[string]string{"database": "apiVersion: db.example.com/v1\nkind: Database\nspec: {sizes: [], count: {{ .StorageBytes }}, f: 0.5}\n"}))
 	require.Len(t, s.Warnings(), 1)
-	require.Contains(t, s.Warnings()[0].Error(), "line 2: Database of db.example.com/v1 is no kind of Kubernetes itself")
+	require.Contains(t, s.Warnings()[0].Error(), "line 2: Database of db.example.com/v1 is not known here")
 	o := mustRender(t, s, provisioner.RuntimeArgs{Slots: 1})[0]
 	require.False(t, o.Known)
 	require.Equal(t, map[string]any{"sizes": []any{}, "count": int64(40_000_000_000), "f": 0.5}, o.Object["spec"])
