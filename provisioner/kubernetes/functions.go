@@ -140,7 +140,7 @@ func index(item any, keys ...any) (any, error) {
 			if k.CanInt() {
 				at = int(k.Int())
 			} else {
-				at = int(k.Uint()) //nolint:gosec // compared with the length below
+				at = int(k.Uint())
 			}
 			if at < 0 || at >= v.Len() {
 				return nil, fmt.Errorf("position %v of %d %w", key, v.Len(), errNotThere)

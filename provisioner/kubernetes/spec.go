@@ -194,9 +194,9 @@ func (s *Spec) Fingerprint() string { return s.fingerprint }
 func (s *Spec) digest(raw json.RawMessage) string {
 	h := sha256.New()
 	enc := json.NewEncoder(h)
-	var any any
-	if json.Unmarshal(raw, &any) == nil {
-		_ = enc.Encode(any) // sorted keys; a hash takes all
+	var spec any
+	if json.Unmarshal(raw, &spec) == nil {
+		_ = enc.Encode(spec) // sorted keys; a hash takes all
 	}
 	_ = enc.Encode(s.options)
 	for _, f := range s.files {
