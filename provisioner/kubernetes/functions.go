@@ -136,7 +136,7 @@ func index(item any, keys ...any) (any, error) {
 			if !k.IsValid() || !k.CanInt() && !k.CanUint() {
 				return nil, fmt.Errorf("%v is no position", key)
 			}
-			at := -1
+			var at int
 			if k.CanInt() {
 				at = int(k.Int())
 			} else {

@@ -27,13 +27,13 @@ func (s *Spec) Render(r provisioner.Resource, args provisioner.RuntimeArgs, inst
 		return objects, nil
 	}
 	if value := s.blame(args, o); value != "" {
-		return nil, fmt.Errorf("%w: %s: %s", provisioner.ErrInvalid, value, faults[0])
+		return nil, fmt.Errorf("%w: %s: %w", provisioner.ErrInvalid, value, faults[0])
 	}
 	more := ""
 	if len(faults) > 1 {
 		more = fmt.Sprintf(" (and %d more faults)", len(faults)-1)
 	}
-	return nil, fmt.Errorf("%w: %s%s", provisioner.ErrInvalid, faults[0], more)
+	return nil, fmt.Errorf("%w: %w%s", provisioner.ErrInvalid, faults[0], more)
 }
 
 // RuntimeConfig is how a runtime of these arguments is reached, and what it has once all of it is there.
