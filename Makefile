@@ -41,6 +41,10 @@ bench: ## Measure side by side with bare River jobs and pgbench, and print the r
 build: ## Build the worker into bin/, static
 	$(BUILD)
 
+.PHONY: testkube
+testkube: ## Build the Kubernetes control plane that the tests run, if it is not in the cache: minutes, once
+	@$(GO) run ./tools/testkube
+
 .PHONY: fmt
 fmt: ## Format the code
 	gofmt -s -w .
@@ -55,7 +59,7 @@ lint: ## Lint, the import arrows and the formatting included
 	$(GOLANGCI) run ./...
 
 .PHONY: check
-check: check-generated check-format vet lint check-arrows check-compose race ## Run all that CI runs
+check: check-generated check-format vet vet-testkube lint check-arrows check-compose testkube race ## Run all that CI runs
 
 # The parts of `check`, for CI and for when one of them failed.
 
@@ -71,6 +75,11 @@ check-format:
 .PHONY: vet
 vet:
 	$(GO) vet ./...
+
+# Of the module that the linter does not see. It needs all that its build needs.
+.PHONY: vet-testkube
+vet-testkube:
+	cd internal/testkube && $(GO) vet .
 
 .PHONY: check-arrows
 check-arrows:
