@@ -4,14 +4,16 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"testing"
 
 	"go.uber.org/goleak"
 )
 
+// Runner is a *testing.M, or one that does something more.
+type Runner interface{ Run() int }
+
 // Main is the TestMain of a package whose tests use databases: it runs them, leaves the server, and fails when goroutines are
 // left over. The options are for goroutines that a package cannot end.
-func Main(m *testing.M, ignore ...goleak.Option) {
+func Main(m Runner, ignore ...goleak.Option) {
 	code := m.Run()
 	if err := leave(); err != nil {
 		fmt.Fprintln(os.Stderr, "dbtest:", err)
