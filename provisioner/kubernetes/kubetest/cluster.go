@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	startBound = 2 * time.Minute  // it takes seconds; machines are slow sometimes
+	startBound = 5 * time.Minute  // it takes seconds, and a minute on a machine that is very busy
 	stopBound  = 10 * time.Second // it takes a moment
 )
 

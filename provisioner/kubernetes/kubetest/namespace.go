@@ -18,7 +18,7 @@ import (
 
 const (
 	look  = 5 * time.Millisecond // how often something is asked for until it is so
-	bound = time.Minute          // and how long
+	bound = 2 * time.Minute      // and how long
 )
 
 // Namespace is a namespace of one test.
