@@ -131,7 +131,7 @@ func (d *driver) grow(ctx context.Context, claim *corev1.PersistentVolumeClaim) 
 	want, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 	changed := claim.DeepCopy()
 	switch why := claim.Annotations[failAnnotation]; {
-	case want.Cmp(has) <= 0 && claim.Status.AllocatedResourceStatuses == nil && len(claim.Status.Conditions) == 0:
+	case want.Cmp(has) <= 0 && claim.Status.AllocatedResourceStatuses == nil && len(others(claim)) == len(claim.Status.Conditions):
 		return nil
 	case want.Cmp(has) <= 0: // it had failed, and asks for less now
 		settle(changed, has)
@@ -170,7 +170,17 @@ func settle(claim *corev1.PersistentVolumeClaim, size resource.Quantity) {
 	s := &claim.Status
 	s.Capacity[corev1.ResourceStorage] = size
 	s.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: size}
-	s.AllocatedResourceStatuses, s.Conditions = nil, nil
+	s.AllocatedResourceStatuses, s.Conditions = nil, others(claim)
+}
+
+// others are the conditions that are no matter of growing: Kubernetes' controllers write some too, and would write them again.
+func others(claim *corev1.PersistentVolumeClaim) (all []corev1.PersistentVolumeClaimCondition) {
+	for _, c := range claim.Status.Conditions {
+		if c.Type != corev1.PersistentVolumeClaimControllerResizeError {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 func fail(claim *corev1.PersistentVolumeClaim, want resource.Quantity, why string) {
@@ -179,9 +189,9 @@ func fail(claim *corev1.PersistentVolumeClaim, want resource.Quantity, why strin
 	s.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
 		corev1.ResourceStorage: corev1.PersistentVolumeClaimControllerResizeInfeasible,
 	}
-	s.Conditions = []corev1.PersistentVolumeClaimCondition{{
+	s.Conditions = append(others(claim), corev1.PersistentVolumeClaimCondition{
 		Type: corev1.PersistentVolumeClaimControllerResizeError, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(), Message: why,
-	}}
+	})
 }
 
 // isFailed says whether the claim says already that it can not be as large as that.
