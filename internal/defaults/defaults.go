@@ -135,6 +135,7 @@ const (
 
 // A cluster, where its spec does not say otherwise.
 const (
-	KubernetesQPS   = 50  // requests a second of one provisioner in one worker
-	KubernetesBurst = 100 // and so many at once
+	KubernetesQPS     = 50               // requests a second of one provisioner in one worker
+	KubernetesBurst   = 100              // and so many at once
+	KubernetesTimeout = 10 * time.Second // of one request to a cluster
 )

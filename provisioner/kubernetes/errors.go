@@ -1,0 +1,169 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"berth/provisioner"
+)
+
+var (
+	// errNotServed: the cluster has no such kind, or not in this version. That says nothing of objects. It is mended at the cluster, so it
+	// is tried again.
+	errNotServed = errors.New("not served")
+	// errMoved: what was seen is no more so. To look again is all there is to do.
+	errMoved = errors.New("changed meanwhile")
+	// errTaken: an object of this name is somebody else's.
+	errTaken = errors.New("taken")
+)
+
+// A failing is what a request came to: its class, and what the API server said.
+type failing struct {
+	class error // of provisioner, or of ours; nil: it may pass
+	text  string
+	cause error
+}
+
+func (f *failing) Error() string { return f.text }
+
+// Unwrap gives the class and the cause. The text of the cause may hold what must not be shown.
+func (f *failing) Unwrap() []error {
+	var all []error
+	for _, err := range []error{f.class, f.cause} {
+		if err != nil {
+			all = append(all, err)
+		}
+	}
+	return all
+}
+
+func says(class error, text string) error { return &failing{class: class, text: line(text)} }
+
+func unavailable(what string, err error) error {
+	return &failing{class: provisioner.ErrUnavailable, text: line(what + ": " + err.Error()), cause: err}
+}
+
+// classed is the one place that decides what an error of the API server means.
+func classed(ctx context.Context, what string, err error) error {
+	var told *failing
+	if errors.As(err, &told) {
+		return err
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", what, context.Cause(ctx)) // the caller's matter
+	}
+	class, text := classOf(err)
+	return &failing{class: class, text: line(what + ": " + text), cause: err}
+}
+
+func classOf(err error) (class error, text string) {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) {
+		var request *url.Error
+		var network net.Error
+		if errors.As(err, &request) || errors.As(err, &network) {
+			return provisioner.ErrUnavailable, "the cluster does not answer: " + err.Error()
+		}
+		return nil, err.Error()
+	}
+	s := status.Status()
+	has := func(text string) bool { return strings.Contains(s.Message, text) }
+	switch {
+	case s.Code == http.StatusUnauthorized:
+		return provisioner.ErrUnavailable, "the cluster does not know our credentials: " + s.Message
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return provisioner.ErrUnavailable, "the namespace is being deleted: " + s.Message
+	case s.Code == http.StatusForbidden:
+		return forbidden(s)
+	case s.Code == http.StatusNotFound && s.Details != nil && s.Details.Kind == "namespaces":
+		return provisioner.ErrUnavailable, "the namespace is not there: " + s.Message
+	case s.Code == http.StatusNotFound && (s.Details == nil || s.Details.Name == ""):
+		return errNotServed, "the cluster does not have this kind or version: " + s.Message
+	case s.Code == http.StatusNotFound, s.Code == http.StatusConflict, s.Code == http.StatusGone:
+		return nil, s.Message
+	case s.Code == http.StatusTooManyRequests, s.Code == http.StatusServiceUnavailable, s.Code == http.StatusGatewayTimeout,
+		s.Code == http.StatusBadGateway, s.Reason == metav1.StatusReasonServerTimeout, s.Reason == metav1.StatusReasonTimeout:
+		return provisioner.ErrUnavailable, s.Message
+	case s.Code >= 400 && s.Code < 500:
+		return provisioner.ErrInvalid, s.Message
+	case has("failed to create typed patch object"), has("failed to create manager for"), has("duplicate entries for key"):
+		return provisioner.ErrInvalid, s.Message // a 500 whose cause is the manifest
+	}
+	return nil, s.Message
+}
+
+// forbidden takes apart what 403 is used for.
+func forbidden(s metav1.Status) (error, string) {
+	switch {
+	case strings.Contains(s.Message, exceededQuota):
+		return provisioner.ErrNoCapacity, s.Message
+	case strings.Contains(s.Message, "status unknown for quota"):
+		return nil, s.Message // it was made a moment ago
+	case strings.Contains(s.Message, `User "`) && strings.Contains(s.Message, " cannot "):
+		return provisioner.ErrUnavailable, "our account is not permitted to: " + s.Message
+	}
+	return provisioner.ErrInvalid, s.Message // by admission: it is what was asked for that is refused
+}
+
+const (
+	exceededQuota = "exceeded quota: "
+	unmetQuota    = "failed quota: " // it wants requests or limits that the template does not set
+)
+
+// isGone: this very object is not there, whereas its kind is.
+func isGone(err error) bool {
+	return err != nil && apierrors.IsNotFound(err) && !errors.Is(err, errNotServed) && !errors.Is(err, provisioner.ErrUnavailable)
+}
+
+func isConflict(err error) bool { return err != nil && apierrors.IsConflict(err) }
+
+// isDenied: our account lacks a right.
+func isDenied(err error) bool { return err != nil && apierrors.IsForbidden(err) && errors.Is(err, provisioner.ErrUnavailable) }
+
+// stale: perhaps credentials were replaced on disk.
+func stale(err error) bool {
+	var request *url.Error
+	return apierrors.IsUnauthorized(err) || errors.As(err, &request)
+}
+
+// discreet takes the values out of what is said about a Secret.
+func discreet(err error, kind string) error {
+	var told *failing
+	status := apierrors.APIStatus(nil)
+	if kind != "Secret" || !errors.As(err, &told) || !errors.As(err, &status) || status.Status().Code == http.StatusForbidden || status.Status().Code == http.StatusConflict {
+		return err
+	}
+	s := status.Status()
+	fields := ""
+	if s.Details != nil {
+		for _, c := range s.Details.Causes {
+			if c.Field != "" {
+				fields += ", " + c.Field
+			}
+		}
+	}
+	text := fmt.Sprintf("the cluster refuses a Secret with %d %s", s.Code, s.Reason)
+	if fields != "" {
+		text += ", for " + strings.TrimPrefix(fields, ", ")
+	}
+	return &failing{class: told.class, text: text}
+}
+
+// line is text on one line, short enough to be stored.
+func line(text string) string {
+	const most = 2000
+	text = provisioner.Scrub(strings.Join(strings.Fields(strings.ReplaceAll(text, "\x00", "")), " "))
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
+}

@@ -1,0 +1,143 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"berth/provisioner"
+)
+
+// Plan says what Reconcile would change, object by object. What it would change an object to is asked of the cluster, which tells it
+// without doing it.
+func (k *Kubernetes) Plan(ctx context.Context, r provisioner.Resource) ([]provisioner.Change, error) {
+	args, err := readArgs(r)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := k.spec.Render(r, args, k.installation)
+	if err != nil {
+		return nil, err
+	}
+	n := readNotes(&r)
+	l, err := k.look(ctx, r)
+	if err != nil {
+		return nil, fmt.Errorf("look: %w", err)
+	}
+	var all []provisioner.Change
+	say := func(o *unstructured.Unstructured, do action, detail string) {
+		all = append(all, provisioner.Change{Ref: titleOf(o), Action: string(do), Detail: line(detail)})
+	}
+	if n.Leaving != "" {
+		for _, o := range left(l, false) {
+			say(o, remove, "its deletion was begun, and is finished first")
+		}
+		l = &live{objects: map[string]*unstructured.Unstructured{}}
+	}
+	steps, _ := k.steps(n, k.wishes(r, args, objects, l), l)
+	for _, s := range steps {
+		switch s.do {
+		case keep:
+		case create:
+			say(s.wish.Unstructured, create, "")
+		case wait:
+			say(s.was, "replace", heldBy(s.was))
+		case remove:
+			say(s.was, remove, "no template asks for it")
+		case update:
+			if err := k.planUpdate(ctx, n, s, say); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// planUpdate asks what an object would become.
+func (k *Kubernetes) planUpdate(ctx context.Context, n *notes, s step, say func(*unstructured.Unstructured, action, string)) error {
+	o := k.conditioned(s.wish, n.Write, s.was)
+	if throughRolling(o, s.was) != nil {
+		say(s.was, update, "spec.strategy.type: RollingUpdate -> Recreate")
+		return nil
+	}
+	is, err := k.cluster.apply(ctx, o, true)
+	if isConflict(err) {
+		return errMoved
+	}
+	if err != nil {
+		say(s.was, update, "is refused: "+err.Error())
+		return nil //nolint:nilerr // that is what would happen
+	}
+	if changes := differences(stripped(s.was), stripped(is), "", s.was.GetKind() == "Secret"); len(changes) > 0 {
+		say(s.was, update, strings.Join(changes, "; "))
+	}
+	return nil
+}
+
+// stripped is an object without what the cluster counts and notes by itself, and our mark.
+func stripped(o *unstructured.Unstructured) map[string]any {
+	c := o.DeepCopy()
+	delete(c.Object, "status")
+	for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
+		unstructured.RemoveNestedField(c.Object, "metadata", field)
+	}
+	unstructured.RemoveNestedField(c.Object, "metadata", "annotations", annotationApplied)
+	if len(c.GetAnnotations()) == 0 {
+		unstructured.RemoveNestedField(c.Object, "metadata", "annotations")
+	}
+	return c.Object
+}
+
+// differences are the fields that differ. Of a secret the values are left out.
+func differences(a, b any, path string, secret bool) []string {
+	if reflect.DeepEqual(a, b) {
+		return nil
+	}
+	x, xMap := a.(map[string]any)
+	y, yMap := b.(map[string]any)
+	if (xMap || a == nil) && (yMap || b == nil) && (xMap || yMap) {
+		keys := map[string]bool{}
+		for key := range x {
+			keys[key] = true
+		}
+		for key := range y {
+			keys[key] = true
+		}
+		var all []string
+		for _, key := range slices.Sorted(maps.Keys(keys)) {
+			all = append(all, differences(x[key], y[key], join(path, key), secret)...)
+		}
+		return all
+	}
+	p, pList := a.([]any)
+	q, qList := b.([]any)
+	if pList && qList && len(p) == len(q) {
+		var all []string
+		for i := range p {
+			all = append(all, differences(p[i], q[i], fmt.Sprintf("%s[%d]", path, i), secret)...)
+		}
+		return all
+	}
+	if secret && !strings.HasPrefix(path, "metadata.") {
+		return []string{path + ": changed"}
+	}
+	return []string{path + ": " + shown(a) + " -> " + shown(b)}
+}
+
+func shown(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		return strconv.Quote(shorten(v))
+	case []any:
+		return fmt.Sprintf("%d entries", len(v))
+	}
+	return shorten(fmt.Sprint(v))
+}

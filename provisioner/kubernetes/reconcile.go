@@ -1,0 +1,246 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"berth/provisioner"
+)
+
+// Reasons of observations.
+const (
+	reasonLeaving = "Leaving"    // what was there before is not gone yet
+	reasonRolling = "RollingOut" // pods are being replaced
+	reasonPods    = "NotReady"   // made, and not ready yet
+	reasonPing    = "PingFailed" // the runtime does not answer, or not as it should
+	reasonQuota   = "QuotaExceeded"
+	reasonTaken   = "NameTaken" // an object of the name is somebody else's
+	reasonUnseen  = "Unseen"    // could not be looked at
+)
+
+// looks is how often a call looks again when what it saw had changed by the time it wrote.
+const looks = 4
+
+// Reconcile makes what is missing, changes what differs, removes what is asked for no more, and says how it stands. What is as it is
+// asked for is not written.
+func (k *Kubernetes) Reconcile(ctx context.Context, r *provisioner.Resource) (provisioner.Observation, error) {
+	unknown := provisioner.Observation{Phase: provisioner.PhaseUnknown}
+	args, err := readArgs(*r)
+	if err != nil {
+		return unknown, err
+	}
+	objects, err := k.spec.Render(*r, args, k.installation)
+	if err != nil {
+		return unknown, err
+	}
+	n := readNotes(r)
+	if n.Leaving != "" {
+		return k.finishLeaving(ctx, r, n)
+	}
+	defer n.save(r)
+	var o provisioner.Observation
+	for range looks {
+		if o, err = k.converge(ctx, r, n, args, objects); !errors.Is(err, errMoved) {
+			return o, err
+		}
+	}
+	return unknown, fmt.Errorf("objects of %s: %w, again and again", r.ProvisionID(), errMoved)
+}
+
+// finishLeaving ends a hibernation or a deletion that was begun and is wished no more: a worker that stands still may have a delete
+// still to send, and only what is made anew is safe from it. Disks are kept, and written once, so that it does not have their version.
+func (k *Kubernetes) finishLeaving(ctx context.Context, r *provisioner.Resource, n *notes) (provisioner.Observation, error) {
+	defer n.save(r)
+	l, o, err := k.tearDown(ctx, *r, false)
+	if err != nil || l == nil {
+		return o, err
+	}
+	n.Leaving = ""
+	n.newToken()
+	return provisioner.Observation{Phase: provisioner.PhasePending}, nil
+}
+
+// A step is what is to be done with one object.
+type step struct {
+	do   action
+	wish wish
+	was  *unstructured.Unstructured
+}
+
+type action string
+
+const (
+	create action = "create"
+	update action = "update"
+	remove action = "delete"
+	wait   action = "wait" // until it is gone
+	keep   action = "keep"
+)
+
+// steps compares what is asked for with what is there. again: what is there is to be changed, for which a new token is needed.
+func (k *Kubernetes) steps(n *notes, wishes []wish, l *live) (steps []step, again bool) {
+	wanted := map[string]bool{}
+	for _, w := range wishes {
+		wanted[w.key] = true
+		was := l.objects[w.key]
+		if isAnchor(w.Unstructured) {
+			was = l.anchor
+		}
+		s := step{do: keep, wish: w, was: was}
+		switch {
+		case was == nil:
+			s.do = create
+		case isLeaving(was), isOrphan(was, l):
+			s.do = wait
+		case k.differs(n, w, was):
+			s.do = update
+			again = again || n.Write == "" && tokenOf(was) != "" || tokenOf(was) == n.Write
+		}
+		steps = append(steps, s)
+	}
+	for _, o := range l.compute() {
+		if wanted[objectKey(o)] {
+			continue
+		}
+		s := step{do: remove, was: o}
+		if isLeaving(o) {
+			s.do = keep
+		} else if !isOrphan(o, l) {
+			again = again || tokenOf(o) == n.Write
+		}
+		steps = append(steps, s)
+	}
+	return steps, again
+}
+
+// differs reports whether an object is not as it was applied, or not under the token of the last change.
+func (k *Kubernetes) differs(n *notes, w wish, was *unstructured.Unstructured) bool {
+	mark := was.GetAnnotations()[annotationApplied]
+	if mark != w.mark(n.Write) || isVolume(was) && anchorOf(was) != "" {
+		return true
+	}
+	noted, known := n.Seen[w.key]
+	return known && noted.Mark == mark && noted.Ours != oursDigest(was)
+}
+
+// isOrphan: its anchor is gone, so it is about to go.
+func isOrphan(o *unstructured.Unstructured, l *live) bool {
+	return !isVolume(o) && !isAnchor(o) && (l.anchor == nil || anchorOf(o) != l.anchor.GetUID())
+}
+
+// converge looks, and takes the steps that can be taken now.
+func (k *Kubernetes) converge(ctx context.Context, r *provisioner.Resource, n *notes, args provisioner.RuntimeArgs, objects []Object) (provisioner.Observation, error) {
+	unknown := provisioner.Observation{Phase: provisioner.PhaseUnknown}
+	l, err := k.look(ctx, *r)
+	if err != nil {
+		return unknown, fmt.Errorf("look: %w", err)
+	}
+	wishes := k.wishes(*r, args, objects, l)
+	steps, again := k.steps(n, wishes, l)
+	if again {
+		n.newToken() // and it is stored before anything is changed
+		return provisioner.Observation{Phase: provisioner.PhasePending}, nil
+	}
+	for _, s := range steps {
+		waits, err := k.take(ctx, r, n, s, l)
+		if err != nil {
+			return k.refused(ctx, *r, s, l, err)
+		}
+		if waits != "" {
+			return provisioner.Observation{Phase: provisioner.PhasePending, Reason: reasonLeaving, Message: waits}, nil
+		}
+	}
+	n.Parked = false
+	n.Anchor = string(l.anchor.GetUID())
+	r.Config = provisioner.Encode(k.config(*r, args, wishes, l))
+	o, err := k.standing(ctx, r, n, wishes, l)
+	if o.Phase != provisioner.PhaseReady || err != nil {
+		return o, err
+	}
+	if err := k.ping(ctx, k.spec.host.url(r.ProvisionID())); err != nil {
+		if ctx.Err() != nil {
+			return unknown, fmt.Errorf("ping %w", err)
+		}
+		return provisioner.Observation{Phase: provisioner.PhasePending, Reason: reasonPing, Message: line(err.Error())}, nil
+	}
+	return o, nil
+}
+
+// wishes are the objects as they are to be, the anchor first.
+func (k *Kubernetes) wishes(r provisioner.Resource, args provisioner.RuntimeArgs, objects []Object, l *live) (all []wish) {
+	kinds := union(k.kinds, anchored(l.anchor)...)
+	for _, o := range objects {
+		kinds = union(kinds, o.GroupVersionKind())
+	}
+	all = append(all, newWish(k.anchor(k.owner(r), args, kinds)))
+	for _, o := range objects {
+		w := newWish(o.Unstructured)
+		if was := l.objects[w.key]; was != nil && isVolume(was) {
+			keepSize(&w, was)
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// take takes one step, and puts what came of it into l. waits says for what nothing more can be done now.
+func (k *Kubernetes) take(ctx context.Context, r *provisioner.Resource, n *notes, s step, l *live) (waits string, err error) {
+	var is *unstructured.Unstructured
+	switch s.do {
+	case keep:
+		return "", nil
+	case wait:
+		if !isLeaving(s.was) {
+			err = k.cluster.remove(ctx, s.was, false)
+		}
+		return heldBy(s.was), err
+	case remove:
+		return "", k.cluster.remove(ctx, s.was, !isOrphan(s.was, l))
+	case create:
+		if isAnchor(s.wish.Unstructured) {
+			is, err = k.create(ctx, n, s.wish, "", "")
+		} else {
+			is, err = k.create(ctx, n, s.wish, l.anchor.GetUID(), r.ProvisionID())
+		}
+	case update:
+		was := s.was
+		if isVolume(was) {
+			if was, err = k.release(ctx, was); err != nil {
+				return "", err
+			}
+		}
+		is, err = k.apply(ctx, n, s.wish, was)
+	}
+	if err != nil {
+		return "", err
+	}
+	if isAnchor(is) {
+		l.anchor = is
+	} else {
+		l.objects[s.wish.key] = is
+	}
+	return "", nil
+}
+
+// refused says how things stand although a step could not be taken.
+func (k *Kubernetes) refused(ctx context.Context, r provisioner.Resource, s step, l *live, err error) (provisioner.Observation, error) {
+	o := provisioner.Observation{Phase: provisioner.PhaseUnknown}
+	switch {
+	case errors.Is(err, errMoved), errors.Is(err, provisioner.ErrUnavailable), ctx.Err() != nil:
+		return o, err
+	case errors.Is(err, errTaken):
+		o.Reason = reasonTaken
+		return o, err
+	}
+	if s.do == update && isVolume(s.was) {
+		err = cannotGrow(s, err)
+	}
+	o.Phase = provisioner.PhasePending
+	if k.serves(r, l) {
+		o.Phase = provisioner.PhaseReady // as it was
+	}
+	return o, err
+}

@@ -1,0 +1,100 @@
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"berth/provisioner"
+)
+
+// volumePrefix begins the keys of disks.
+const volumePrefix = "PersistentVolumeClaim/"
+
+var (
+	pathRequest  = []string{"spec", "resources", "requests", "storage"}
+	pathCapacity = []string{"status", "capacity", "storage"}
+)
+
+// size is a quantity of an object; nil if there is none.
+func size(o *unstructured.Unstructured, path []string) *resource.Quantity {
+	v, _, _ := unstructured.NestedFieldNoCopy(o.Object, path...)
+	if v == nil {
+		return nil
+	}
+	q, err := resource.ParseQuantity(fmt.Sprint(v))
+	if err != nil {
+		return nil
+	}
+	return &q
+}
+
+// keepSize has a disk not shrink: it asks for what it asks for now, if that is more. What it could not grow to is taken back.
+func keepSize(w *wish, was *unstructured.Unstructured) {
+	want, asked, has := size(w.Unstructured, pathRequest), size(was, pathRequest), size(was, pathCapacity)
+	if want == nil || asked == nil || want.Cmp(*asked) >= 0 {
+		return
+	}
+	if has != nil && asked.Cmp(*has) > 0 && want.Cmp(*has) > 0 && growthFailed(was) {
+		return // a cluster takes it back to what is more than there is
+	}
+	if unstructured.SetNestedField(w.Object, asked.String(), pathRequest...) == nil {
+		w.sum()
+	}
+}
+
+// growthFailed reports whether the storage said that it can not make a disk as large as was asked for.
+func growthFailed(o *unstructured.Unstructured) bool {
+	status, _, _ := unstructured.NestedString(o.Object, "status", "allocatedResourceStatuses", "storage")
+	if status == "ControllerResizeInfeasible" || status == "NodeResizeInfeasible" {
+		return true
+	}
+	c := condition(o, "ControllerResizeError")
+	if c == nil {
+		c = condition(o, "NodeResizeError")
+	}
+	return c != nil && c.status == "True"
+}
+
+// cannotGrow says of a disk that may not be changed what it has and what was asked for.
+func cannotGrow(s step, err error) error {
+	want, asked, has := size(s.wish.Unstructured, pathRequest), size(s.was, pathRequest), size(s.was, pathCapacity)
+	if want == nil || asked == nil || want.Cmp(*asked) <= 0 || !errors.Is(err, provisioner.ErrInvalid) {
+		return err
+	}
+	if has == nil {
+		has = asked
+	}
+	class, _, _ := unstructured.NestedString(s.was.Object, "spec", "storageClassName")
+	return &failing{class: provisioner.ErrInvalid, cause: err, text: line(fmt.Sprintf(
+		"%s has %s and can not grow to %s: storage class %q does not allow it; it is kept as it is: %v", titleOf(s.was), has, want, class, err))}
+}
+
+// config is how a runtime is reached, and what it has. Its disk is as large as the cluster says that it is, whatever was asked for.
+func (k *Kubernetes) config(r provisioner.Resource, args provisioner.RuntimeArgs, wishes []wish, l *live) provisioner.RuntimeConfig {
+	c := k.spec.RuntimeConfig(r, args)
+	disk := l.objects[volumePrefix+nameOf("pvc", r.ProvisionID())]
+	if disk == nil {
+		i := slices.IndexFunc(wishes, func(w wish) bool { return isVolume(w.Unstructured) })
+		switch all := l.volumes(); {
+		case i >= 0:
+			disk = l.objects[wishes[i].key]
+		case len(all) > 0:
+			disk = all[0]
+		}
+	}
+	if disk == nil {
+		return c
+	}
+	has := size(disk, pathCapacity)
+	if has == nil {
+		has = size(disk, pathRequest)
+	}
+	if has != nil {
+		c.StorageBytes = has.Value()
+	}
+	return c
+}

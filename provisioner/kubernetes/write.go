@@ -1,0 +1,142 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// noVersion is a version that no object has. Who applies with it makes an object, and is refused if there is one. Unlike an object that
+// is created in another way, it is then ours by apply, so that a field goes when it is left out.
+const noVersion = "1"
+
+// create makes an object that is not there. anchor owns it; empty: nobody.
+func (k *Kubernetes) create(ctx context.Context, n *notes, w wish, anchor types.UID, provisionID string) (*unstructured.Unstructured, error) {
+	o := k.marked(w, n.Write)
+	if anchor != "" {
+		ownedBy(o, anchor, anchorName(provisionID))
+	}
+	o.SetResourceVersion(noVersion)
+	made, err := k.cluster.apply(ctx, o, false)
+	if isConflict(err) {
+		return nil, k.taken(ctx, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if isVolume(made) {
+		if made, err = k.release(ctx, made); err != nil {
+			return nil, err
+		}
+	}
+	n.note(w, made)
+	return made, nil
+}
+
+// release takes the owner off a disk. It is made with one, so that it goes if nobody knows of it: if its maker stood still and all else
+// was deleted meanwhile. Once it is known it stays whatever goes.
+func (k *Kubernetes) release(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if anchorOf(o) == "" {
+		return o, nil
+	}
+	released, err := k.cluster.merge(ctx, o, map[string]any{"metadata": conditions(o, "ownerReferences", nil)})
+	if isConflict(err) || isGone(err) {
+		return nil, errMoved
+	}
+	return released, err
+}
+
+// conditions are metadata of a patch that holds for this very version of an object only.
+func conditions(o *unstructured.Unstructured, key string, value any) map[string]any {
+	return map[string]any{"uid": string(o.GetUID()), "resourceVersion": o.GetResourceVersion(), key: value}
+}
+
+// taken says whose the object is that stands in the way of one of ours.
+func (k *Kubernetes) taken(ctx context.Context, o *unstructured.Unstructured) error {
+	there, err := k.cluster.get(ctx, o.GroupVersionKind(), o.GetName())
+	if err != nil {
+		return err
+	}
+	if there == nil || k.mine(there) && there.GetLabels()[LabelResource] == o.GetLabels()[LabelResource] {
+		return errMoved // somebody else who works for us, or we ourselves, without having heard the answer
+	}
+	labels := there.GetLabels()
+	whose := "somebody else's"
+	if labels[LabelManagedBy] == Manager {
+		whose = fmt.Sprintf("that of provisioner %q of installation %q", labels[LabelProvisioner], labels[LabelInstallation])
+	}
+	return says(errTaken, fmt.Sprintf("%s is there already, and is %s: it is left alone", titleOf(o), whose))
+}
+
+// apply changes an object that is there, if it is still what was seen.
+func (k *Kubernetes) apply(ctx context.Context, n *notes, w wish, was *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	o := k.conditioned(w, n.Write, was)
+	if via := throughRolling(o, was); via != nil {
+		between, err := k.cluster.apply(ctx, via, false)
+		if isConflict(err) {
+			return nil, errMoved
+		}
+		if err != nil {
+			return nil, err
+		}
+		o.SetResourceVersion(between.GetResourceVersion())
+	}
+	is, err := k.cluster.apply(ctx, o, false)
+	if isConflict(err) {
+		return nil, errMoved
+	}
+	if err != nil {
+		return nil, err
+	}
+	n.note(w, is)
+	return is, nil
+}
+
+// conditioned is a wish as it is applied to what is there.
+func (k *Kubernetes) conditioned(w wish, token string, was *unstructured.Unstructured) *unstructured.Unstructured {
+	o := k.marked(w, token)
+	if !isVolume(o) && !isAnchor(o) {
+		ownedBy(o, anchorOf(was), anchorName(was.GetLabels()[LabelInstance]))
+	}
+	o.SetUID(was.GetUID())
+	o.SetResourceVersion(was.GetResourceVersion())
+	return o
+}
+
+func (k *Kubernetes) marked(w wish, token string) *unstructured.Unstructured {
+	o := w.DeepCopy()
+	a := o.GetAnnotations()
+	if a == nil {
+		a = map[string]string{}
+	}
+	a[annotationApplied] = w.mark(token)
+	o.SetAnnotations(a)
+	return o
+}
+
+func (n *notes) note(w wish, is *unstructured.Unstructured) {
+	n.Seen[w.key] = seen{Mark: is.GetAnnotations()[annotationApplied], Ours: oursDigest(is)}
+}
+
+// throughRolling is what has to be applied before a Deployment can be changed to Recreate: the cluster refuses it while the fields are
+// there that it had filled in, and they only go if they were ours.
+func throughRolling(o, was *unstructured.Unstructured) *unstructured.Unstructured {
+	kind, _, _ := unstructured.NestedString(o.Object, "spec", "strategy", "type")
+	rolling, there, _ := unstructured.NestedMap(was.Object, "spec", "strategy", "rollingUpdate")
+	if o.GetKind() != "Deployment" || kind != "Recreate" || !there {
+		return nil
+	}
+	// All else stays as it is: pods would be replaced twice.
+	via := o.DeepCopy()
+	spec, ok := via.Object["spec"].(map[string]any)
+	if !ok {
+		return nil
+	}
+	spec["strategy"] = map[string]any{"type": "RollingUpdate", "rollingUpdate": rolling}
+	if template, ok := at(was.Object, "spec")["template"]; ok {
+		spec["template"] = template
+	}
+	return via
+}
