@@ -160,7 +160,9 @@ func (k *Kubernetes) denied(ctx context.Context) ([]string, error) {
 }
 
 func permits(rules []authorizationv1.ResourceRule, r right) bool {
-	has := func(list []string, name string) bool { return slices.Contains(list, name) || slices.Contains(list, "*") }
+	has := func(list []string, name string) bool {
+		return slices.Contains(list, name) || slices.Contains(list, "*")
+	}
 	return slices.ContainsFunc(rules, func(rule authorizationv1.ResourceRule) bool {
 		return len(rule.ResourceNames) == 0 && has(rule.Verbs, r.verb) && has(rule.APIGroups, r.group) && has(rule.Resources, r.resource)
 	})

@@ -103,7 +103,9 @@ func plainSecret(o *unstructured.Unstructured) {
 	}
 }
 
-func isVolume(o *unstructured.Unstructured) bool { return o.GroupVersionKind().GroupKind() == kindVolume.GroupKind() }
+func isVolume(o *unstructured.Unstructured) bool {
+	return o.GroupVersionKind().GroupKind() == kindVolume.GroupKind()
+}
 
 // anchor is the anchor of a resource. It says of which kinds objects may be there, so that all are found when the templates have
 // changed or are not at hand, and how many slots they are.

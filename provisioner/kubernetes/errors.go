@@ -127,7 +127,9 @@ func isGone(err error) bool {
 func isConflict(err error) bool { return err != nil && apierrors.IsConflict(err) }
 
 // isDenied: our account lacks a right.
-func isDenied(err error) bool { return err != nil && apierrors.IsForbidden(err) && errors.Is(err, provisioner.ErrUnavailable) }
+func isDenied(err error) bool {
+	return err != nil && apierrors.IsForbidden(err) && errors.Is(err, provisioner.ErrUnavailable)
+}
 
 // stale: perhaps credentials were replaced on disk.
 func stale(err error) bool {

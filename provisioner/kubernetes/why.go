@@ -97,15 +97,19 @@ func (k *Kubernetes) why(ctx context.Context, r provisioner.Resource, unready []
 			return refusedPods(o, c.message), nil
 		}
 	}
-	pods, err := k.cluster.list(ctx, kindPod, k.selector(r))
+	listed, err := k.cluster.list(ctx, kindPod, k.selector(r))
 	if isDenied(err) {
 		return cause{message: "why is unknown: " + err.Error()}, nil
 	}
 	if err != nil {
 		return best, err
 	}
-	for i := range pods {
-		if c := podCause(&pods[i]); c.reason != "" && (best.reason == "" || c.fault && !best.fault) {
+	pods := make([]*unstructured.Unstructured, len(listed))
+	for i := range listed {
+		pods[i] = &listed[i]
+	}
+	for _, pod := range current(pods, unready) {
+		if c := podCause(pod); c.reason != "" && (best.reason == "" || c.fault && !best.fault) {
 			best = c
 		}
 	}
@@ -125,6 +129,38 @@ func (k *Kubernetes) why(ctx context.Context, r provisioner.Resource, unready []
 		}
 	}
 	return best, nil
+}
+
+// current are the pods that run the images that are asked for now: those of an earlier version are about to go. If none does, somebody
+// changes images when pods are made, and it is all of them.
+func current(pods, workloads []*unstructured.Unstructured) []*unstructured.Unstructured {
+	images := map[string]bool{}
+	for _, o := range workloads {
+		for _, c := range containers(o.Object, "spec.template.spec") {
+			images[c] = true
+		}
+	}
+	some := slices.DeleteFunc(slices.Clone(pods), func(o *unstructured.Unstructured) bool {
+		return slices.ContainsFunc(containers(o.Object, "spec"), func(c string) bool { return !images[c] })
+	})
+	if len(some) == 0 {
+		return pods
+	}
+	return some
+}
+
+// containers are the names and images of the containers of a pod.
+func containers(tree map[string]any, path string) (all []string) {
+	spec := at(tree, path)
+	for _, list := range []string{"initContainers", "containers"} {
+		entries, _ := spec[list].([]any)
+		for _, e := range entries {
+			if c, ok := e.(map[string]any); ok {
+				all = append(all, fmt.Sprint(c["name"], " ", c["image"]))
+			}
+		}
+	}
+	return all
 }
 
 // eventCause is what the events of an object say went wrong last.
