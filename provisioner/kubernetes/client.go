@@ -252,7 +252,7 @@ func (c *cluster) patch(ctx context.Context, o *unstructured.Unstructured, how t
 	return got, nil
 }
 
-// remove deletes exactly this object, at exactly this version if strict. Gone already, and replaced, is success.
+// remove deletes exactly this object. Gone already, and replaced, is success. strict: at exactly this version, or it is an errMoved.
 func (c *cluster) remove(ctx context.Context, o *unstructured.Unstructured, strict bool) error {
 	in, err := c.resource(ctx, o.GroupVersionKind())
 	if err != nil {
@@ -268,7 +268,10 @@ func (c *cluster) remove(ctx context.Context, o *unstructured.Unstructured, stri
 			Preconditions: is, PropagationPolicy: new(metav1.DeletePropagationBackground),
 		})
 	})
-	if isGone(err) || isConflict(err) {
+	switch {
+	case isConflict(err) && strict:
+		return errMoved
+	case isGone(err) || isConflict(err):
 		return nil // a live read tells what is there now
 	}
 	return err

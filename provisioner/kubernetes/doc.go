@@ -1,6 +1,6 @@
 // Package kubernetes makes resources of type runtime of objects in a namespace of a cluster, from templates that an operator wrote.
 //
-// This part of it needs no cluster: it reads the spec and the templates, finds everything that is wrong with them, and renders the
+// One part of it needs no cluster: it reads the spec and the templates, finds everything that is wrong with them, and renders the
 // objects that a resource is to consist of.
 //
 //	spec.go       the spec, decoded strictly; files.go its templates
@@ -11,6 +11,16 @@
 //	object.go     an object; strict.go checks it against its kind; labels.go marks it as ours
 //	render.go     all of it, in the order in which the objects are to be applied
 //	check.go      all of it with sample data; compare.go finds what changes and can not
+//
+// The other part makes it so:
+//
+//	kubernetes.go the provisioner; client.go the cluster, errors.go what its errors mean, served.go which kinds it has
+//	desired.go    objects as they are to be, and the anchor that owns them; live.go what there is
+//	notes.go      what is noted between calls, and how late writes are kept from doing harm
+//	reconcile.go  what is missing, differs or is too much; write.go how it is written; volumes.go what is special about disks
+//	remove.go     hibernation and deletion
+//	ready.go      ready by the meaning of each kind; why.go the cause where it is not; quota.go, ping.go
+//	observe.go, list.go, plan.go, capacity.go   what is told and changes nothing
 //
 // # Text of a tenant is never read as YAML
 //

@@ -38,9 +38,9 @@ func TestLateWrites(t *testing.T) {
 		_, err := early.create(t.Context(), &notes{Seen: map[string]seen{}}, wish, before.anchor.GetUID(), r.ProvisionID())
 		require.ErrorIs(t, err, errMoved, "made where there is one: %s", wish.key)
 		if !isVolume(was) {
-			_, err = early.cluster.apply(t.Context(), early.conditioned(wish, "late", was), false)
+			_, err = early.cluster.apply(t.Context(), early.conditioned(wish, "late", was, before.anchor.GetUID()), false)
 			require.True(t, apierrors.IsConflict(err), "applied with an earlier uid and version: %v", err)
-			o := early.conditioned(wish, "late", was)
+			o := early.conditioned(wish, "late", was, before.anchor.GetUID())
 			o.SetResourceVersion("")
 			_, err = early.cluster.apply(t.Context(), o, false)
 			require.Error(t, err, "applied with an earlier uid alone: %s", wish.key)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -64,7 +65,7 @@ func (k *Kubernetes) mine(o *unstructured.Unstructured) bool {
 	if !told {
 		return isVolume(o)
 	}
-	return installation == k.installation && (isVolume(o) || isAnchor(o) || anchorOf(o) != "")
+	return installation == k.installation && metav1.GetControllerOf(o) == nil
 }
 
 func isAnchor(o *unstructured.Unstructured) bool {

@@ -86,7 +86,8 @@ func (k *Kubernetes) observe(r provisioner.Resource, l *live) provisioner.Observ
 			o.Phase, o.Reason, o.Message = provisioner.PhasePending, reason, line(message)
 		}
 	}
-	for _, w := range k.wishes(r, args, objects, l) {
+	wishes, _ := k.wishes(r, args, objects, l)
+	for _, w := range wishes {
 		is := l.objects[w.key]
 		if isAnchor(w.Unstructured) {
 			is = l.anchor

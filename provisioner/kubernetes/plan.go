@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"berth/provisioner"
 )
@@ -40,10 +41,14 @@ func (k *Kubernetes) Plan(ctx context.Context, r provisioner.Resource) ([]provis
 		}
 		l = &live{objects: map[string]*unstructured.Unstructured{}}
 	}
-	steps, _ := k.steps(n, k.wishes(r, args, objects, l), l)
+	wishes, later := k.wishes(r, args, objects, l)
+	if later != "" {
+		all = append(all, provisioner.Change{Ref: "PersistentVolumeClaim", Action: string(update), Detail: later})
+	}
+	steps, _ := k.steps(n, wishes, l)
 	for _, s := range steps {
 		switch s.do {
-		case keep:
+		case keep, free:
 		case create:
 			say(s.wish.Unstructured, create, "")
 		case wait:
@@ -51,7 +56,7 @@ func (k *Kubernetes) Plan(ctx context.Context, r provisioner.Resource) ([]provis
 		case remove:
 			say(s.was, remove, "no template asks for it")
 		case update:
-			if err := k.planUpdate(ctx, n, s, say); err != nil {
+			if err := k.planUpdate(ctx, n, s, l.anchor.GetUID(), say); err != nil {
 				return nil, err
 			}
 		}
@@ -60,8 +65,8 @@ func (k *Kubernetes) Plan(ctx context.Context, r provisioner.Resource) ([]provis
 }
 
 // planUpdate asks what an object would become.
-func (k *Kubernetes) planUpdate(ctx context.Context, n *notes, s step, say func(*unstructured.Unstructured, action, string)) error {
-	o := k.conditioned(s.wish, n.Write, s.was)
+func (k *Kubernetes) planUpdate(ctx context.Context, n *notes, s step, anchor types.UID, say func(*unstructured.Unstructured, action, string)) error {
+	o := k.conditioned(s.wish, n.Write, s.was, anchor)
 	if throughRolling(o, s.was) != nil {
 		say(s.was, update, "spec.strategy.type: RollingUpdate -> Recreate")
 		return nil

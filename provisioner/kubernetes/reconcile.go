@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,6 +79,7 @@ const (
 	remove action = "delete"
 	wait   action = "wait" // until it is gone
 	keep   action = "keep"
+	free   action = "release" // a disk, from its owner
 )
 
 // steps compares what is asked for with what is there. again: what is there is to be changed, for which a new token is needed.
@@ -98,6 +100,8 @@ func (k *Kubernetes) steps(n *notes, wishes []wish, l *live) (steps []step, agai
 		case k.differs(n, w, was):
 			s.do = update
 			again = again || n.Write == "" && tokenOf(was) != "" || tokenOf(was) == n.Write
+		case isVolume(was) && anchorOf(was) != "":
+			s.do = free
 		}
 		steps = append(steps, s)
 	}
@@ -119,7 +123,7 @@ func (k *Kubernetes) steps(n *notes, wishes []wish, l *live) (steps []step, agai
 // differs reports whether an object is not as it was applied, or not under the token of the last change.
 func (k *Kubernetes) differs(n *notes, w wish, was *unstructured.Unstructured) bool {
 	mark := was.GetAnnotations()[annotationApplied]
-	if mark != w.mark(n.Write) || isVolume(was) && anchorOf(was) != "" {
+	if mark != w.mark(n.Write) {
 		return true
 	}
 	noted, known := n.Seen[w.key]
@@ -128,7 +132,8 @@ func (k *Kubernetes) differs(n *notes, w wish, was *unstructured.Unstructured) b
 
 // isOrphan: its anchor is gone, so it is about to go.
 func isOrphan(o *unstructured.Unstructured, l *live) bool {
-	return !isVolume(o) && !isAnchor(o) && (l.anchor == nil || anchorOf(o) != l.anchor.GetUID())
+	owner := anchorOf(o)
+	return !isVolume(o) && !isAnchor(o) && (l.anchor == nil || owner != "" && owner != l.anchor.GetUID())
 }
 
 // converge looks, and takes the steps that can be taken now.
@@ -138,7 +143,7 @@ func (k *Kubernetes) converge(ctx context.Context, r *provisioner.Resource, n *n
 	if err != nil {
 		return unknown, fmt.Errorf("look: %w", err)
 	}
-	wishes := k.wishes(*r, args, objects, l)
+	wishes, later := k.wishes(*r, args, objects, l)
 	steps, again := k.steps(n, wishes, l)
 	if again {
 		n.newToken() // and it is stored before anything is changed
@@ -160,6 +165,9 @@ func (k *Kubernetes) converge(ctx context.Context, r *provisioner.Resource, n *n
 	if o.Phase != provisioner.PhaseReady || err != nil {
 		return o, err
 	}
+	if later != "" {
+		return provisioner.Observation{Phase: provisioner.PhasePending, Reason: reasonPods, Message: line(later)}, nil
+	}
 	if err := k.ping(ctx, k.spec.host.url(r.ProvisionID())); err != nil {
 		if ctx.Err() != nil {
 			return unknown, fmt.Errorf("ping %w", err)
@@ -169,8 +177,8 @@ func (k *Kubernetes) converge(ctx context.Context, r *provisioner.Resource, n *n
 	return o, nil
 }
 
-// wishes are the objects as they are to be, the anchor first.
-func (k *Kubernetes) wishes(r provisioner.Resource, args provisioner.RuntimeArgs, objects []Object, l *live) (all []wish) {
+// wishes are the objects as they are to be, the anchor first. later is what they can not ask for yet.
+func (k *Kubernetes) wishes(r provisioner.Resource, args provisioner.RuntimeArgs, objects []Object, l *live) (all []wish, later string) {
 	kinds := union(k.kinds, anchored(l.anchor)...)
 	for _, o := range objects {
 		kinds = union(kinds, o.GroupVersionKind())
@@ -179,11 +187,11 @@ func (k *Kubernetes) wishes(r provisioner.Resource, args provisioner.RuntimeArgs
 	for _, o := range objects {
 		w := newWish(o.Unstructured)
 		if was := l.objects[w.key]; was != nil && isVolume(was) {
-			keepSize(&w, was)
+			later = cmp.Or(keepSize(&w, was), later)
 		}
 		all = append(all, w)
 	}
-	return all
+	return all, later
 }
 
 // take takes one step, and puts what came of it into l. waits says for what nothing more can be done now.
@@ -205,6 +213,8 @@ func (k *Kubernetes) take(ctx context.Context, r *provisioner.Resource, n *notes
 		} else {
 			is, err = k.create(ctx, n, s.wish, l.anchor.GetUID(), r.ProvisionID())
 		}
+	case free:
+		is, err = k.release(ctx, s.was)
 	case update:
 		was := s.was
 		if isVolume(was) {
@@ -212,7 +222,7 @@ func (k *Kubernetes) take(ctx context.Context, r *provisioner.Resource, n *notes
 				return "", err
 			}
 		}
-		is, err = k.apply(ctx, n, s.wish, was)
+		is, err = k.apply(ctx, n, s.wish, was, l.anchor.GetUID())
 	}
 	if err != nil {
 		return "", err

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -134,7 +135,9 @@ func (k *Kubernetes) deleteAll(ctx context.Context, l *live, disks bool) (wrote 
 				continue
 			}
 			wrote = true
-			if _, err := k.release(ctx, v); err != nil {
+			if _, err := k.release(ctx, v); errors.Is(err, errMoved) {
+				return true, nil // before anything goes that owns it
+			} else if err != nil {
 				return true, err
 			}
 		}
@@ -150,5 +153,10 @@ func (k *Kubernetes) deleteAll(ctx context.Context, l *live, disks bool) (wrote 
 		going = l.volumes()
 	}
 	rest := slices.DeleteFunc(going, isLeaving)
-	return wrote || len(rest) > 0, sideBySide(len(rest), func(i int) error { return k.cluster.remove(ctx, rest[i], isVolume(rest[i])) })
+	return wrote || len(rest) > 0, sideBySide(len(rest), func(i int) error {
+		if err := k.cluster.remove(ctx, rest[i], isVolume(rest[i])); !errors.Is(err, errMoved) {
+			return err
+		}
+		return nil // it is looked at again
+	})
 }

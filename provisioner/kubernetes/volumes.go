@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -32,18 +33,26 @@ func size(o *unstructured.Unstructured, path []string) *resource.Quantity {
 	return &q
 }
 
-// keepSize has a disk not shrink: it asks for what it asks for now, if that is more. What it could not grow to is taken back.
-func keepSize(w *wish, was *unstructured.Unstructured) {
+// keepSize has a disk not shrink: it asks for what it asks for now, if that is more. What it could not grow to is taken back. A cluster
+// lets only a disk grow that is bound; later says of one that is not that it will have to.
+func keepSize(w *wish, was *unstructured.Unstructured) (later string) {
 	want, asked, has := size(w.Unstructured, pathRequest), size(was, pathRequest), size(was, pathCapacity)
-	if want == nil || asked == nil || want.Cmp(*asked) >= 0 {
-		return
+	if want == nil || asked == nil || want.Cmp(*asked) == 0 {
+		return ""
 	}
-	if has != nil && asked.Cmp(*has) > 0 && want.Cmp(*has) > 0 && growthFailed(was) {
-		return // a cluster takes it back to what is more than there is
+	phase, _, _ := unstructured.NestedString(was.Object, "status", "phase")
+	switch {
+	case want.Cmp(*asked) > 0 && phase == "Bound":
+		return ""
+	case want.Cmp(*asked) > 0:
+		later = fmt.Sprintf("%s can grow from %s to %s once it is bound", titleOf(was), asked, want)
+	case has != nil && asked.Cmp(*has) > 0 && want.Cmp(*has) > 0 && growthFailed(was):
+		return "" // a cluster takes it back to what is more than there is
 	}
 	if unstructured.SetNestedField(w.Object, asked.String(), pathRequest...) == nil {
 		w.sum()
 	}
+	return later
 }
 
 // growthFailed reports whether the storage said that it can not make a disk as large as was asked for.
@@ -62,7 +71,7 @@ func growthFailed(o *unstructured.Unstructured) bool {
 // cannotGrow says of a disk that may not be changed what it has and what was asked for.
 func cannotGrow(s step, err error) error {
 	want, asked, has := size(s.wish.Unstructured, pathRequest), size(s.was, pathRequest), size(s.was, pathCapacity)
-	if want == nil || asked == nil || want.Cmp(*asked) <= 0 || !errors.Is(err, provisioner.ErrInvalid) {
+	if want == nil || asked == nil || want.Cmp(*asked) <= 0 || !errors.Is(err, provisioner.ErrInvalid) || !apierrors.IsForbidden(err) {
 		return err
 	}
 	if has == nil {

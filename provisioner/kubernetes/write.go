@@ -71,8 +71,8 @@ func (k *Kubernetes) taken(ctx context.Context, o *unstructured.Unstructured) er
 }
 
 // apply changes an object that is there, if it is still what was seen.
-func (k *Kubernetes) apply(ctx context.Context, n *notes, w wish, was *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	o := k.conditioned(w, n.Write, was)
+func (k *Kubernetes) apply(ctx context.Context, n *notes, w wish, was *unstructured.Unstructured, anchor types.UID) (*unstructured.Unstructured, error) {
+	o := k.conditioned(w, n.Write, was, anchor)
 	if via := throughRolling(o, was); via != nil {
 		between, err := k.cluster.apply(ctx, via, false)
 		if isConflict(err) {
@@ -95,10 +95,10 @@ func (k *Kubernetes) apply(ctx context.Context, n *notes, w wish, was *unstructu
 }
 
 // conditioned is a wish as it is applied to what is there.
-func (k *Kubernetes) conditioned(w wish, token string, was *unstructured.Unstructured) *unstructured.Unstructured {
+func (k *Kubernetes) conditioned(w wish, token string, was *unstructured.Unstructured, anchor types.UID) *unstructured.Unstructured {
 	o := k.marked(w, token)
 	if !isVolume(o) && !isAnchor(o) {
-		ownedBy(o, anchorOf(was), anchorName(was.GetLabels()[LabelInstance]))
+		ownedBy(o, anchor, anchorName(w.GetLabels()[LabelInstance]))
 	}
 	o.SetUID(was.GetUID())
 	o.SetResourceVersion(was.GetResourceVersion())
