@@ -48,7 +48,8 @@ func (k *Kubernetes) Reconcile(ctx context.Context, r *provisioner.Resource) (pr
 			return o, err
 		}
 	}
-	return unknown, fmt.Errorf("objects of %s: %w, again and again", r.ProvisionID(), errMoved)
+	// Controllers are at work on them. That is no failure.
+	return provisioner.Observation{Phase: provisioner.PhasePending, Reason: reasonPods, Message: "its objects change while they are looked at"}, nil
 }
 
 // finishLeaving ends a hibernation or a deletion that was begun and is wished no more: a worker that stands still may have a delete

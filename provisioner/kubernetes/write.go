@@ -41,7 +41,8 @@ func (k *Kubernetes) release(ctx context.Context, o *unstructured.Unstructured) 
 	if anchorOf(o) == "" {
 		return o, nil
 	}
-	released, err := k.cluster.merge(ctx, o, map[string]any{"metadata": conditions(o, "ownerReferences", nil)})
+	// Its uid is condition enough: the cluster writes a new disk again and again, and to let go of one twice is to let go of it.
+	released, err := k.cluster.merge(ctx, o, map[string]any{"metadata": map[string]any{"uid": string(o.GetUID()), "ownerReferences": nil}})
 	if isConflict(err) || isGone(err) {
 		return nil, errMoved
 	}
