@@ -1,3 +1,5 @@
+//go:build testkube
+
 package kubernetes
 
 import (

@@ -31,7 +31,6 @@ type cluster struct {
 
 	mu     sync.Mutex
 	conn   *connection
-	closed bool
 	served map[schema.GroupVersionKind]schema.GroupVersionResource // kinds that had to be asked for
 }
 

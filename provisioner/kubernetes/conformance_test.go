@@ -1,3 +1,5 @@
+//go:build testkube
+
 package kubernetes
 
 import (
@@ -80,7 +82,7 @@ func TestConformance(t *testing.T) {
 			Data: func(name string, id uuid.UUID) string {
 				return strings.Join(w.uids(name, id, "PersistentVolumeClaim"), " ")
 			},
-			Elapse: func() { time.Sleep(10 * time.Millisecond) },
+			Elapse: func() { <-time.After(10 * time.Millisecond) },
 			Lose: func(name string, id uuid.UUID) {
 				in := w.dynamic.Resource(someKinds[6]).Namespace(w.Name)
 				err := in.DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: LabelResource + "=" + id.String()})
@@ -139,7 +141,7 @@ func (w *world) inspect(name string, id uuid.UUID) (lines []string) {
 		if !goes || time.Now().After(end) {
 			break
 		}
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 	}
 	for _, o := range w.objects(name, id) {
 		switch o.GetKind() {

@@ -195,7 +195,7 @@ func anchorOf(o *unstructured.Unstructured) types.UID {
 func oursDigest(o *unstructured.Unstructured) string {
 	for _, m := range o.GetManagedFields() {
 		if m.Manager == Manager && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "" && m.FieldsV1 != nil {
-			sum := sha256.Sum256([]byte(m.APIVersion + string(m.FieldsV1.Raw)))
+			sum := sha256.Sum256([]byte(m.APIVersion + m.FieldsV1.GetRawString()))
 			return hex.EncodeToString(sum[:8])
 		}
 	}

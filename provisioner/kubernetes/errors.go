@@ -61,57 +61,57 @@ func classed(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", what, context.Cause(ctx)) // the caller's matter
 	}
-	class, text := classOf(err)
+	text, class := classOf(err)
 	return &failing{class: class, text: line(what + ": " + text), cause: err}
 }
 
-func classOf(err error) (class error, text string) {
+func classOf(err error) (text string, class error) {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) {
 		var request *url.Error
 		var network net.Error
 		if errors.As(err, &request) || errors.As(err, &network) {
-			return provisioner.ErrUnavailable, "the cluster does not answer: " + err.Error()
+			return "the cluster does not answer: " + err.Error(), provisioner.ErrUnavailable
 		}
-		return nil, err.Error()
+		return err.Error(), nil
 	}
 	s := status.Status()
 	has := func(text string) bool { return strings.Contains(s.Message, text) }
 	switch {
 	case s.Code == http.StatusUnauthorized:
-		return provisioner.ErrUnavailable, "the cluster does not know our credentials: " + s.Message
+		return "the cluster does not know our credentials: " + s.Message, provisioner.ErrUnavailable
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return provisioner.ErrUnavailable, "the namespace is being deleted: " + s.Message
+		return "the namespace is being deleted: " + s.Message, provisioner.ErrUnavailable
 	case s.Code == http.StatusForbidden:
 		return forbidden(s)
 	case s.Code == http.StatusNotFound && s.Details != nil && s.Details.Kind == "namespaces":
-		return provisioner.ErrUnavailable, "the namespace is not there: " + s.Message
+		return "the namespace is not there: " + s.Message, provisioner.ErrUnavailable
 	case s.Code == http.StatusNotFound && (s.Details == nil || s.Details.Name == ""):
-		return errNotServed, "the cluster does not have this kind or version: " + s.Message
+		return "the cluster does not have this kind or version: " + s.Message, errNotServed
 	case s.Code == http.StatusNotFound, s.Code == http.StatusConflict, s.Code == http.StatusGone:
-		return nil, s.Message
+		return s.Message, nil
 	case s.Code == http.StatusTooManyRequests, s.Code == http.StatusServiceUnavailable, s.Code == http.StatusGatewayTimeout,
 		s.Code == http.StatusBadGateway, s.Reason == metav1.StatusReasonServerTimeout, s.Reason == metav1.StatusReasonTimeout:
-		return provisioner.ErrUnavailable, s.Message
+		return s.Message, provisioner.ErrUnavailable
 	case s.Code >= 400 && s.Code < 500:
-		return provisioner.ErrInvalid, s.Message
+		return s.Message, provisioner.ErrInvalid
 	case has("failed to create typed patch object"), has("failed to create manager for"), has("duplicate entries for key"):
-		return provisioner.ErrInvalid, s.Message // a 500 whose cause is the manifest
+		return s.Message, provisioner.ErrInvalid // a 500 whose cause is the manifest
 	}
-	return nil, s.Message
+	return s.Message, nil
 }
 
 // forbidden takes apart what 403 is used for.
-func forbidden(s metav1.Status) (error, string) {
+func forbidden(s metav1.Status) (text string, class error) {
 	switch {
 	case strings.Contains(s.Message, exceededQuota):
-		return provisioner.ErrNoCapacity, s.Message
+		return s.Message, provisioner.ErrNoCapacity
 	case strings.Contains(s.Message, "status unknown for quota"):
-		return nil, s.Message // it was made a moment ago
+		return s.Message, nil // it was made a moment ago
 	case strings.Contains(s.Message, `User "`) && strings.Contains(s.Message, " cannot "):
-		return provisioner.ErrUnavailable, "our account is not permitted to: " + s.Message
+		return "our account is not permitted to: " + s.Message, provisioner.ErrUnavailable
 	}
-	return provisioner.ErrInvalid, s.Message // by admission: it is what was asked for that is refused
+	return s.Message, provisioner.ErrInvalid // by admission: it is what was asked for that is refused
 }
 
 const (

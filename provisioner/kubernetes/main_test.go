@@ -1,9 +1,11 @@
+//go:build !testkube
+
 package kubernetes
 
 import (
 	"testing"
 
-	"berth/provisioner/kubernetes/kubetest"
+	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { kubetest.Main(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,0 +1,11 @@
+//go:build testkube
+
+package kubernetes
+
+import (
+	"testing"
+
+	"berth/provisioner/kubernetes/kubetest"
+)
+
+func TestMain(m *testing.M) { kubetest.Main(m) }
