@@ -153,7 +153,7 @@ func (k *Kubernetes) converge(ctx context.Context, r *provisioner.Resource, n *n
 	for _, s := range steps {
 		waits, err := k.take(ctx, r, n, s, l)
 		if err != nil {
-			return k.refused(ctx, *r, s, l, err)
+			return stopped(ctx, s, l, err)
 		}
 		if waits != "" {
 			return provisioner.Observation{Phase: provisioner.PhasePending, Reason: reasonLeaving, Message: waits}, nil
@@ -236,8 +236,8 @@ func (k *Kubernetes) take(ctx context.Context, r *provisioner.Resource, n *notes
 	return "", nil
 }
 
-// refused says how things stand although a step could not be taken.
-func (k *Kubernetes) refused(ctx context.Context, r provisioner.Resource, s step, l *live, err error) (provisioner.Observation, error) {
+// stopped says how things stand although a step could not be taken.
+func stopped(ctx context.Context, s step, l *live, err error) (provisioner.Observation, error) {
 	o := provisioner.Observation{Phase: provisioner.PhaseUnknown}
 	switch {
 	case errors.Is(err, errMoved), errors.Is(err, provisioner.ErrUnavailable), ctx.Err() != nil:
@@ -250,7 +250,7 @@ func (k *Kubernetes) refused(ctx context.Context, r provisioner.Resource, s step
 		err = cannotGrow(s, err)
 	}
 	o.Phase = provisioner.PhasePending
-	if k.serves(r, l) {
+	if serves(l) {
 		o.Phase = provisioner.PhaseReady // as it was
 	}
 	return o, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,14 +50,8 @@ func (c *cluster) resource(ctx context.Context, kind schema.GroupVersionKind) (s
 	return in, says(errNotServed, "the cluster has no "+kind.Kind+" of "+kind.GroupVersion().String())
 }
 
-func isResource(name string) bool {
-	for _, r := range name {
-		if r == '/' {
-			return false // a part of one, such as its status
-		}
-	}
-	return true
-}
+// isResource: not a part of one, such as its status.
+func isResource(name string) bool { return !strings.Contains(name, "/") }
 
 func groupPath(group string) string {
 	if group == "" {

@@ -53,9 +53,9 @@ func (k *Kubernetes) standing(ctx context.Context, r *provisioner.Resource, n *n
 	if err != nil {
 		return provisioner.Observation{Phase: provisioner.PhaseUnknown}, err
 	}
-	serves := k.serves(*r, l)
+	still := serves(l)
 	o := provisioner.Observation{Phase: provisioner.PhasePending, Reason: cmp.Or(c.reason, reasonPods), Message: line(cmp.Or(c.message, first.text))}
-	if serves && c.reason == "" {
+	if still && c.reason == "" {
 		o.Reason = reasonRolling
 	}
 	if errors.Is(c.err, provisioner.ErrNoCapacity) {
@@ -64,18 +64,18 @@ func (k *Kubernetes) standing(ctx context.Context, r *provisioner.Resource, n *n
 		}
 	}
 	switch {
-	case serves && c.fault && c.err == nil:
+	case still && c.fault && c.err == nil:
 		// What was there before still serves: an update that can not be completed, and no outage.
 		o.Phase = provisioner.PhaseReady
 		return o, says(nil, o.Message)
-	case serves && c.fault:
+	case still && c.fault:
 		o.Phase = provisioner.PhaseReady
 	}
 	return o, c.err
 }
 
 // serves reports whether every workload still runs as it did before.
-func (k *Kubernetes) serves(_ provisioner.Resource, l *live) bool {
+func serves(l *live) bool {
 	found := false
 	for _, o := range l.objects {
 		if !workloads[o.GetKind()] || o.GetKind() == "Job" {
