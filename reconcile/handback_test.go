@@ -49,6 +49,8 @@ func TestBreakerAfterAHandOver(t *testing.T) {
 	u.none(`SELECT count(*) FROM berth.workers WHERE open_breakers <> '{}'`)
 	down.Store(false)
 	u.hand("A")
+	eventually(t, func() bool { return b.watching.Load() == 0 && a.watching.Load() == 1 }, "the first one acts again")
+	u.none(`SELECT count(*) FROM berth.provisioner_resources WHERE fence IS NOT NULL`) // what the other one began has ended
 	u.works(a, b)
 	require.False(t, one.Breakers()["a"])
 }
