@@ -23,7 +23,10 @@ type old struct {
 	rounds atomic.Int64
 }
 
-const oldPlace = "old" // a provisioner that nobody else works
+const (
+	oldPlace  = "old"  // a provisioner that nobody else works
+	oldDigest = "abcd" // of its configuration, where workers announce one
+)
 
 // errHeld says that somebody held what was needed, and that it was skipped. Workers ask again then.
 var errHeld = errors.New("fewer rows than were to come")
@@ -80,6 +83,14 @@ func (o *old) round(ctx context.Context) error {
 		store = slices.Insert(store, 13, any(no))
 		dispatch = slices.Insert(dispatch, 2, any(time.Second))
 	}
+	// Who has a provisioner configured says so: by its name, and since there are digests by that of its configuration, which then acts.
+	announce := sending{"ProvisionerAnnounce", 1, []any{one(oldPlace), one("static"), one("runtime"), []time.Duration{hour}}}
+	if strings.Contains(o.sent["WorkerBeat"], "digests") {
+		beat = slices.Insert(beat, 3, any(one(oldDigest)), any((*string)(nil)))
+		store = slices.Insert(store, 9, any(one(oldDigest)))
+		dispatch = slices.Insert(dispatch, 4, any([]string{}))
+		announce = sending{"ConfigurationHandOver", 0, []any{oldDigest, oldPlace, "", false, time.Duration(0)}}
+	}
 	if strings.Contains(o.sent["EventList"], "id > $2") {
 		events = append(events, 0, 100)
 	}
@@ -90,9 +101,9 @@ func (o *old) round(ctx context.Context) error {
 		return sending{"Static_group_1", 1, []any{oldPlace, false, ids(r), ids(fence), []int{slots}, one("")}}
 	}
 	for _, tx := range [][]sending{
-		{{"ProvisionerAnnounce", 1, []any{one(oldPlace), one("static"), one("runtime"), []time.Duration{hour}}}},
-		{{"Static_store_1", 1, []any{oldPlace, `[{"host": "h", "url": "http://h", "audience": "h", "data_dir": "/d", "slots": 4}]`, false}}},
 		{{"WorkerBeat", 1, beat}},
+		{announce},
+		{{"Static_store_1", 1, []any{oldPlace, `[{"host": "h", "url": "http://h", "audience": "h", "data_dir": "/d", "slots": 4}]`, false}}},
 		{ // an admin of that version
 			{"ProjectSettings", 1, []any{ids(project)}},
 			{"DeploymentInsert", 1, []any{ids(d), ids(project), one("dev")}},

@@ -77,6 +77,10 @@ type Event struct {
 	Detail       json.RawMessage
 }
 
+type Installation struct {
+	ID uuid.UUID
+}
+
 type Organization struct {
 	ID                 uuid.UUID
 	Name               string

@@ -1,0 +1,2 @@
+-- name: InstallationID :one
+SELECT i.id FROM berth.installation i;
