@@ -25,6 +25,9 @@ import (
 // the nodes have, where that may be read.
 func (k *Kubernetes) Check(ctx context.Context) (provisioner.Capacity, error) {
 	var c provisioner.Capacity
+	if err := k.installed(ctx); err != nil {
+		return c, err
+	}
 	v, err := getJSON[version.Info](ctx, k.cluster, "ask for the version", "/version")
 	if err != nil {
 		return c, asUnavailable(ctx, err)

@@ -27,6 +27,10 @@ import (
 
 const testInstallation = "installation"
 
+func installedAs(id string) Installation {
+	return func(context.Context) (string, error) { return id, nil }
+}
+
 // A world is a namespace, and a client of its own to look at it.
 type world struct {
 	*kubetest.Namespace
@@ -59,7 +63,7 @@ func (w *world) open(t *testing.T, name string) *Kubernetes {
 	for key, v := range w.more {
 		spec[key] = v
 	}
-	p, err := factory(testInstallation, w.via, w.answers)(name, rawSpec(t, w.paths, spec), provisioner.Options{})
+	p, err := factory(installedAs(testInstallation), w.via, w.answers)(name, rawSpec(t, w.paths, spec), provisioner.Options{})
 	require.NoError(t, err)
 	k, ok := p.(*Kubernetes)
 	require.True(t, ok)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -22,28 +23,26 @@ var (
 
 // Kubernetes is one namespace of a cluster. Make it with [Factory]. Safe for concurrent use.
 type Kubernetes struct {
-	spec         *Spec
-	installation string
-	cluster      *cluster
-	pings        *http.Client
-	kinds        []schema.GroupVersionKind // of the templates
+	spec    *Spec
+	ask     Installation
+	known   atomic.Pointer[string] // what it answered: see installed
+	cluster *cluster
+	pings   *http.Client
+	kinds   []schema.GroupVersionKind // of the templates
 }
 
-// Factory makes provisioners for an installation of Berth: a name that no other installation has which uses the same namespace. It has
-// to be the value of a label, and must not change: it is how we know our objects.
-func Factory(installation string) provisioner.Factory { return factory(installation, nil, nil) }
+// Factory makes provisioners for an installation of Berth, which is asked for once one of them is at work. To read and check a
+// configuration nobody is asked.
+func Factory(ask Installation) provisioner.Factory { return factory(ask, nil, nil) }
 
 // factory is Factory with what requests to the cluster and pings go through; nil is straight.
-func factory(installation string, via func(http.RoundTripper) http.RoundTripper, pings http.RoundTripper) provisioner.Factory {
+func factory(ask Installation, via func(http.RoundTripper) http.RoundTripper, pings http.RoundTripper) provisioner.Factory {
 	return func(name string, raw json.RawMessage, o provisioner.Options) (provisioner.Provisioner, error) {
-		if installation == "" || provisioner.LabelValue(installation) != installation {
-			return nil, fmt.Errorf("%w: installation %q can not be the value of a label", provisioner.ErrInvalid, installation)
-		}
 		s, err := ReadSpec(name, raw, o)
 		if err != nil {
 			return nil, err
 		}
-		return &Kubernetes{spec: s, installation: installation, cluster: newCluster(s, via), pings: newPings(pings), kinds: s.kinds()}, nil
+		return &Kubernetes{spec: s, ask: ask, cluster: newCluster(s, via), pings: newPings(pings), kinds: s.kinds()}, nil
 	}
 }
 
@@ -67,7 +66,7 @@ func (k *Kubernetes) Close() error {
 
 // owner is whose the objects of a resource are.
 func (k *Kubernetes) owner(r provisioner.Resource) owner {
-	return owner{provisionID: r.ProvisionID(), resourceID: r.ID.String(), provisioner: k.spec.name, installation: k.installation}
+	return owner{provisionID: r.ProvisionID(), resourceID: r.ID.String(), provisioner: k.spec.name, installation: k.installation()}
 }
 
 // readArgs reads what is asked for. Its errors are ErrInvalid.

@@ -15,6 +15,9 @@ import (
 // List returns every object that carries the marks of this provisioner and installation. Disks that a StatefulSet made do not say of
 // which installation they are; they say of which resource.
 func (k *Kubernetes) List(ctx context.Context) ([]provisioner.Object, error) {
+	if err := k.installed(ctx); err != nil {
+		return nil, err
+	}
 	first := union(k.kinds, kindConfigMap, kindVolume)
 	found, err := k.lists(ctx, first, k.mark())
 	if err != nil {

@@ -65,7 +65,7 @@ func (k *Kubernetes) mine(o *unstructured.Unstructured) bool {
 	if !told {
 		return isVolume(o)
 	}
-	return installation == k.installation && metav1.GetControllerOf(o) == nil
+	return installation == k.installation() && metav1.GetControllerOf(o) == nil
 }
 
 func isAnchor(o *unstructured.Unstructured) bool {

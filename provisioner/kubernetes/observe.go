@@ -19,6 +19,9 @@ func (k *Kubernetes) Observe(ctx context.Context, rs []provisioner.Resource) ([]
 	if len(rs) == 0 {
 		return nil, nil
 	}
+	if err := k.installed(ctx); err != nil {
+		return nil, err
+	}
 	selector := k.mark()
 	if len(rs) <= fewIDs {
 		ids := make([]string, len(rs))
@@ -72,7 +75,7 @@ func (k *Kubernetes) observe(r provisioner.Resource, l *live) provisioner.Observ
 	args, err := readArgs(r)
 	var objects []Object
 	if err == nil {
-		objects, err = k.spec.Render(r, args, k.installation)
+		objects, err = k.spec.Render(r, args, k.installation())
 	}
 	if err != nil {
 		if !errors.Is(err, provisioner.ErrInvalid) {

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -22,10 +23,23 @@ func (k *Kubernetes) Plan(ctx context.Context, r provisioner.Resource) ([]provis
 	if err != nil {
 		return nil, err
 	}
-	objects, err := k.spec.Render(r, args, k.installation)
+	if err := k.installed(ctx); err != nil {
+		return nil, err
+	}
+	objects, err := k.spec.Render(r, args, k.installation())
 	if err != nil {
 		return nil, err
 	}
+	for range looks {
+		if all, err := k.plan(ctx, r, args, objects); !errors.Is(err, errMoved) {
+			return all, err
+		}
+	}
+	return nil, fmt.Errorf("its objects change while they are looked at, so that nothing can be said of them now: %w", errMoved)
+}
+
+// plan is one look, and what would follow from it.
+func (k *Kubernetes) plan(ctx context.Context, r provisioner.Resource, args provisioner.RuntimeArgs, objects []Object) ([]provisioner.Change, error) {
 	n := readNotes(&r)
 	l, err := k.look(ctx, r)
 	if err != nil {
@@ -39,7 +53,15 @@ func (k *Kubernetes) Plan(ctx context.Context, r provisioner.Resource) ([]provis
 		for _, o := range left(l, false) {
 			say(o, remove, "its deletion was begun, and is finished first")
 		}
-		l = &live{objects: map[string]*unstructured.Unstructured{}}
+		disks := map[string]*unstructured.Unstructured{}
+		for _, v := range l.volumes() {
+			disks[objectKey(v)] = v
+		}
+		l = &live{objects: disks}
+	}
+	var anchor types.UID
+	if l.anchor != nil {
+		anchor = l.anchor.GetUID()
 	}
 	wishes, later := k.wishes(r, args, objects, l)
 	if later != "" {
@@ -56,7 +78,7 @@ func (k *Kubernetes) Plan(ctx context.Context, r provisioner.Resource) ([]provis
 		case remove:
 			say(s.was, remove, "no template asks for it")
 		case update:
-			if err := k.planUpdate(ctx, n, s, l.anchor.GetUID(), say); err != nil {
+			if err := k.planUpdate(ctx, n, s, anchor, say); err != nil {
 				return nil, err
 			}
 		}
@@ -74,6 +96,9 @@ func (k *Kubernetes) planUpdate(ctx context.Context, n *notes, s step, anchor ty
 	is, err := k.cluster.apply(ctx, o, true)
 	if isConflict(err) {
 		return errMoved
+	}
+	if errors.Is(err, provisioner.ErrUnavailable) || ctx.Err() != nil {
+		return err
 	}
 	if err != nil {
 		say(s.was, update, "is refused: "+err.Error())

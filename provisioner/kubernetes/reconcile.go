@@ -33,7 +33,10 @@ func (k *Kubernetes) Reconcile(ctx context.Context, r *provisioner.Resource) (pr
 	if err != nil {
 		return unknown, err
 	}
-	objects, err := k.spec.Render(*r, args, k.installation)
+	if err := k.installed(ctx); err != nil {
+		return unknown, err
+	}
+	objects, err := k.spec.Render(*r, args, k.installation())
 	if err != nil {
 		return unknown, err
 	}

@@ -17,6 +17,9 @@ const annotationKept = "berth.dev/kept"
 
 // Hibernate removes everything but the disks.
 func (k *Kubernetes) Hibernate(ctx context.Context, r *provisioner.Resource) (provisioner.Observation, error) {
+	if err := k.installed(ctx); err != nil {
+		return provisioner.Observation{Phase: provisioner.PhaseUnknown}, err
+	}
 	n := readNotes(r)
 	defer n.save(r)
 	if n.Leaving == "" {
@@ -53,6 +56,9 @@ func (k *Kubernetes) Hibernate(ctx context.Context, r *provisioner.Resource) (pr
 
 // Deprovision removes everything, the disks last. It needs the id and the type alone.
 func (k *Kubernetes) Deprovision(ctx context.Context, r *provisioner.Resource) (provisioner.Observation, error) {
+	if err := k.installed(ctx); err != nil {
+		return provisioner.Observation{Phase: provisioner.PhaseUnknown}, err
+	}
 	n := readNotes(r)
 	if n.Leaving != provisioner.PhaseAbsent {
 		l, err := k.look(ctx, *r)
