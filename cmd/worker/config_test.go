@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -73,6 +74,34 @@ func TestConfigFaults(t *testing.T) {
 			golden(t, c.report, r.stderr)
 		})
 	}
+}
+
+// A set that names files is refused for all of them that are not there, and accepted once they are.
+func TestConfigOfBothTypes(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../../provisioner/set/testdata/readme.json")
+	require.NoError(t, err)
+	r := worker(t.Context(), configuredWith(string(raw), "static-example"), "config", "check")
+	require.Equal(t, exitRefused, r.status)
+	require.Empty(t, r.stdout)
+	golden(t, "config_example.txt", r.stderr)
+
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig.yaml")
+	require.NoError(t, os.WriteFile(kubeconfig, []byte(`apiVersion: v1
+kind: Config
+current-context: here
+clusters: [{name: here, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: worker, user: {token: hunter2}}]
+contexts: [{name: here, context: {cluster: here, user: worker}}]
+`), 0o600))
+	there := strings.NewReplacer(`"templates/`, `"`+examples, `"kubeconfig.yaml"`, strconv.Quote(kubeconfig)).Replace(string(raw))
+	r = worker(t.Context(), configuredWith(there, "static-example"), "config", "check")
+	require.Zero(t, r.status, r.stderr)
+	require.Empty(t, r.stderr)
+	require.NotContains(t, r.stdout, "hunter2")
+	shown := decode[map[string]struct{ Type string }](t, r.stdout)
+	require.Equal(t, "kubernetes", shown["kubernetes-example"].Type)
+	require.Equal(t, "static", shown["static-example"].Type)
 }
 
 // A worker, and every command that would register what is configured, refuses faults before it connects to anything.

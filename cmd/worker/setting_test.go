@@ -115,7 +115,7 @@ func TestSettingsRefused(t *testing.T) {
 			}, ""},
 		"default beside faults": {"all is told together", map[string]string{berthSet: `{"a": {"type": "statik", "spec": {}}}`, berthDefault + "_FILE": "/nowhere"},
 			[]string{
-				`a.type: line 1: unknown type "statik": known: static`,
+				`a.type: line 1: unknown type "statik": known: kubernetes, static`,
 				berthDefault + `_FILE: "/nowhere" cannot be read: no such file or directory: write the path of a file that this user can read`,
 			}, ""},
 		"names of what was set": {"the person knows it by the name that was used", map[string]string{berthSet: "[]", berthDefault: "nobody"},
