@@ -110,6 +110,7 @@ func run(ctx context.Context, args []string, lookupEnv func(string) (string, boo
 		return usage(err, args)
 	}
 	a := &app{cli: &c, lookupEnv: lookupEnv, stdout: stdout, stderr: stderr}
+	clusterLogsTo(a.log("warn"))
 	return cancelled(ctx, a.traced(ctx, command))
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/lmittmann/tint"
@@ -25,13 +26,21 @@ func newLogger(w io.Writer, level string, lookupEnv func(string) (string, bool))
 }
 
 // queueLogger is the logger of the queue. What River tells of its routine, some lines a minute, counts as debugging.
-func queueLogger(l *slog.Logger) *slog.Logger { return slog.New(routine{l.Handler()}) }
+func queueLogger(l *slog.Logger) *slog.Logger {
+	return slog.New(routine{l.Handler(), slog.LevelWarn})
+}
 
-// routine lowers everything below a warning.
-type routine struct{ slog.Handler }
+// allOfIt is above every level.
+const allOfIt = slog.Level(math.MaxInt)
 
-func lowered(l slog.Level) slog.Level {
-	if l < slog.LevelWarn {
+// routine lowers everything below a level to debugging.
+type routine struct {
+	slog.Handler
+	below slog.Level
+}
+
+func (r routine) lowered(l slog.Level) slog.Level {
+	if l < r.below {
 		return min(l, slog.LevelDebug)
 	}
 	return l
@@ -39,19 +48,21 @@ func lowered(l slog.Level) slog.Level {
 
 // Enabled says whether a record of this level is written, lowered.
 func (r routine) Enabled(ctx context.Context, l slog.Level) bool {
-	return r.Handler.Enabled(ctx, lowered(l))
+	return r.Handler.Enabled(ctx, r.lowered(l))
 }
 
 // Handle writes a record, lowered.
 func (r routine) Handle(ctx context.Context, record slog.Record) error {
-	record.Level = lowered(record.Level)
+	record.Level = r.lowered(record.Level)
 	return r.Handler.Handle(ctx, record)
 }
 
 // WithAttrs is what every handler has.
 func (r routine) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return routine{r.Handler.WithAttrs(attrs)}
+	return routine{r.Handler.WithAttrs(attrs), r.below}
 }
 
 // WithGroup is what every handler has.
-func (r routine) WithGroup(name string) slog.Handler { return routine{r.Handler.WithGroup(name)} }
+func (r routine) WithGroup(name string) slog.Handler {
+	return routine{r.Handler.WithGroup(name), r.below}
+}
