@@ -68,6 +68,7 @@ type cli struct {
 		List      resourceList      `cmd:"" help:"List resources, a page at a time."`
 		Show      resourceShow      `cmd:"" help:"Show one resource, where it is, and why it is not as it should be."`
 		Reconcile resourceReconcile `cmd:"" help:"Have a resource looked at again now, however it stands."`
+		Plan      resourcePlan      `cmd:"" help:"Say object by object what a worker would change to have a resource run, and change nothing."`
 		Pause     resourcePause     `cmd:"" help:"Make, repair and restart nothing of a resource until it is resumed. Stop and delete go on."`
 		Resume    resourceResume    `cmd:"" help:"End the pause of a resource. What it held is done at once."`
 	} `cmd:"" help:"Resources: what deployments need."`

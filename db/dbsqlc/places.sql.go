@@ -237,6 +237,29 @@ func (q *Queries) PlaceList(ctx context.Context, db DBTX, deploymentIds []uuid.U
 	return items, nil
 }
 
+const placeNotes = `-- name: PlaceNotes :one
+SELECT p.args, p.state, p.config FROM berth.provisioner_resources p WHERE p.id = $1 AND p.provisioner = $2
+`
+
+type PlaceNotesParams struct {
+	ID          uuid.UUID
+	Provisioner string
+}
+
+type PlaceNotesRow struct {
+	Args   json.RawMessage
+	State  json.RawMessage
+	Config json.RawMessage
+}
+
+// What the provisioner of a place is given, its own notes included, which nobody else is shown.
+func (q *Queries) PlaceNotes(ctx context.Context, db DBTX, arg *PlaceNotesParams) (*PlaceNotesRow, error) {
+	row := db.QueryRow(ctx, placeNotes, arg.ID, arg.Provisioner)
+	var i PlaceNotesRow
+	err := row.Scan(&i.Args, &i.State, &i.Config)
+	return &i, err
+}
+
 const placeOverAnnotated = `-- name: PlaceOverAnnotated :many
 SELECT p.deployment_id, n.annotations::bigint AS annotations
 FROM berth.provisioner_resources p CROSS JOIN LATERAL (

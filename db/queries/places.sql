@@ -188,3 +188,7 @@ UPDATE berth.provisioner_resources p
 SET retry_at = CASE WHEN p.claimed_generation < p.generation THEN least(p.retry_at, clock_timestamp()) ELSE p.retry_at END,
     deadline_at = CASE WHEN p.deadline_at IS NOT NULL THEN l.goes + least(p.deadline_at - l.stood, l.timeout) END
 FROM l WHERE p.id = l.id AND p.provisioner = l.provisioner;
+
+-- name: PlaceNotes :one
+-- What the provisioner of a place is given, its own notes included, which nobody else is shown.
+SELECT p.args, p.state, p.config FROM berth.provisioner_resources p WHERE p.id = @id AND p.provisioner = @provisioner;
