@@ -38,9 +38,12 @@ func blocks(t *testing.T, page, language string) (out []string) {
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	const page = "../../README.md"
-	for _, text := range blocks(t, page, "json") {
-		r := worker(t.Context(), configuredWith(text, "static-example"), "config", "check")
-		require.Zero(t, r.status, r.stderr)
+	for page, name := range map[string]string{page: "static-example", "../../docs/kubernetes.md": "k8s-eu"} {
+		for _, text := range blocks(t, page, "json") {
+			text = strings.ReplaceAll(text, `"examples/`, `"../../examples/`) // as seen from the top of a checkout
+			r := worker(t.Context(), configuredWith(text, name), "config", "check")
+			require.Zero(t, r.status, r.stderr)
+		}
 	}
 
 	commands := 0
