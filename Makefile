@@ -10,6 +10,10 @@ COUNT ?= 20
 SOAK ?= 3
 PKG ?= ./...
 
+# What tests of these packages need to be built first.
+PLANE = $(if $(filter ./... ./provisioner/... ./provisioner/kubernetes%,$(PKG)),testkube)
+TEST = @GO="$(GO)" tools/test.sh "$(PKG)"
+
 BUILD = CGO_ENABLED=0 $(GO) build -trimpath -o bin/worker ./cmd/worker
 
 .DEFAULT_GOAL := help
@@ -22,16 +26,17 @@ demo: ## Show it at work on a private Postgres, then serve until Ctrl-C (ARGS="-
 	@$(BUILD) && exec bin/worker dev $(ARGS)
 
 .PHONY: test
-test: ## Run all tests (PKG=./reconcile for one package)
-	$(GO) test -timeout 20m $(PKG)
+test: $(PLANE) ## Run all tests (PKG=./reconcile for one package)
+	$(TEST) -timeout 20m
 
 .PHONY: race
-race: ## Run all tests under the race detector, nothing from the cache
-	$(GO) test -race -count=1 -timeout 40m $(PKG)
+race: $(PLANE) ## Run all tests under the race detector, nothing from the cache
+	$(TEST) -race -count=1 -timeout 40m
 
 .PHONY: soak
-soak: ## Run all tests again and again under the race detector, the trials of whole workers longer (COUNT=20 SOAK=3)
-	BERTH_SOAK=$(SOAK) $(GO) test -race -count=$(COUNT) -failfast -timeout 24h $(PKG)
+soak: export BERTH_SOAK = $(SOAK)
+soak: $(PLANE) ## Run all tests again and again under the race detector, the trials of whole workers longer (COUNT=20 SOAK=3)
+	$(TEST) -race -count=$(COUNT) -failfast -timeout 24h
 
 .PHONY: bench
 bench: ## Measure side by side with bare River jobs and pgbench, and print the ratios
@@ -44,10 +49,6 @@ build: ## Build the worker into bin/, static
 .PHONY: testkube
 testkube: ## Build the Kubernetes control plane that the tests run, if it is not in the cache: minutes, once
 	@$(GO) run ./tools/testkube
-
-.PHONY: test-kube
-test-kube: testkube vet-testkube ## Run the tests that need the Kubernetes control plane; no part of test yet
-	$(GO) test -tags testkube -timeout 20m -p 1 ./provisioner/kubernetes/...
 
 .PHONY: fmt
 fmt: ## Format the code
@@ -63,7 +64,7 @@ lint: ## Lint, the import arrows and the formatting included
 	$(GOLANGCI) run ./...
 
 .PHONY: check
-check: check-generated check-format vet lint check-arrows check-compose race ## Run all that CI runs
+check: check-generated check-format vet vet-testkube lint check-arrows check-compose race ## Run all that CI runs
 
 # The parts of `check`, for CI and for when one of them failed.
 

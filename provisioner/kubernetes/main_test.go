@@ -1,11 +1,9 @@
-//go:build !testkube
-
 package kubernetes
 
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"berth/provisioner/kubernetes/kubetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { kubetest.Main(m) }

@@ -1,5 +1,3 @@
-//go:build testkube
-
 package kubetest
 
 import (
