@@ -138,4 +138,13 @@ const (
 	KubernetesQPS     = 50               // requests a second of one provisioner in one worker
 	KubernetesBurst   = 100              // and so many at once
 	KubernetesTimeout = 10 * time.Second // of one request to a cluster
+
+	KubernetesRounds = 3         // so often a field that another writer changes is changed back, before it is left to that one
+	KubernetesTruce  = time.Hour // after which the rounds begin anew
+
+	KubernetesSecondLook = 2 * time.Second // after an edit by hand was seen: one that is there still is repaired
+
+	KubernetesSilence  = 3 * time.Minute        // a watch that says nothing for so long is made anew: a cluster says something each minute
+	KubernetesRetry    = 200 * time.Millisecond // before a watch that failed is tried again, growing
+	KubernetesRetryMax = 15 * time.Second       // to this
 )

@@ -117,7 +117,7 @@ func (k *Kubernetes) needed(ctx context.Context) ([]right, error) {
 		return nil
 	}
 	var first error
-	for _, kind := range union(k.kinds, kindConfigMap, kindVolume) {
+	for _, kind := range k.coreKinds() {
 		first = cmp.Or(first, add(kind, "get", "list", "watch", "create", "patch", "delete"))
 	}
 	for _, kind := range []schema.GroupVersionKind{kindPod, kindEvent, kindReplicas} {

@@ -25,6 +25,21 @@ func with(t *testing.T, key, old, text string) map[string]string {
 	return written(t, all)
 }
 
+// quota makes a quota, and waits until it is in force.
+func (w *world) quota(t *testing.T, name string, of corev1.ResourceName, most string) {
+	t.Helper()
+	quotas := w.Client.CoreV1().ResourceQuotas(w.Name)
+	_, err := quotas.Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{of: resource.MustParse(most)}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	until(t, "the quota is in force", func() (bool, string) {
+		q, err := quotas.Get(t.Context(), name, metav1.GetOptions{})
+		require.NoError(t, err)
+		return len(q.Status.Hard) > 0, ""
+	})
+}
+
 // A disk grows where its class lets it, never shrinks, and the config says how large it is.
 func TestDiskGrows(t *testing.T) {
 	t.Parallel()
@@ -42,6 +57,32 @@ func TestDiskGrows(t *testing.T) {
 		require.Equal(t, slots, config(t, r).Slots)
 		require.Equal(t, disks, w.uids("k8s-a", r.ID, "PersistentVolumeClaim"))
 	}
+}
+
+// So do the disks that a StatefulSet made, although what it asks for can not be changed.
+func TestDisksOfAStatefulSetGrow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, templates(t, "testdata/sets/game-server"))
+	k := w.open(t, "k8s-a")
+	r := newResource(provisioner.RuntimeArgs{Slots: 1})
+	drive(t, k.Reconcile, r, provisioner.PhaseReady)
+	sets, disks := w.uids("k8s-a", r.ID, "StatefulSet"), w.uids("k8s-a", r.ID, "PersistentVolumeClaim")
+	for _, slots := range []int{3, 2} {
+		r.Args = provisioner.Encode(provisioner.RuntimeArgs{Slots: slots})
+		until(t, "the config says what there is", func() (bool, string) {
+			drive(t, k.Reconcile, r, provisioner.PhaseReady)
+			return config(t, r).StorageBytes == 3e9, string(r.Config)
+		})
+		require.Equal(t, disks, w.uids("k8s-a", r.ID, "PersistentVolumeClaim"))
+		require.Equal(t, sets, w.uids("k8s-a", r.ID, "StatefulSet"))
+	}
+	quiet(t, w, k, r)
+	before := w.versions("k8s-a", r.ID)
+	drive(t, w.open(t, "k8s-a").Reconcile, r, provisioner.PhaseReady)
+	require.Equal(t, before, w.versions("k8s-a", r.ID), "nothing has changed")
+	plan, err := k.Plan(t.Context(), *r)
+	require.NoError(t, err)
+	require.Empty(t, plan)
 }
 
 // A disk of a class that can not grow is kept with what uses it, and both sizes are told.
@@ -73,23 +114,14 @@ func TestDiskThatCanNotGrow(t *testing.T) {
 func TestQuotaRaised(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, written(t, suiteTemplates))
-	quotas := w.Client.CoreV1().ResourceQuotas(w.Name)
-	_, err := quotas.Create(t.Context(), &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "small"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("0")}},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	until(t, "the quota is in force", func() (bool, string) {
-		q, err := quotas.Get(t.Context(), "small", metav1.GetOptions{})
-		require.NoError(t, err)
-		return len(q.Status.Hard) > 0, ""
-	})
+	w.quota(t, "small", "pods", "0")
 	k := w.open(t, "k8s-a")
 	r := newResource(provisioner.RuntimeArgs{Slots: 1})
 	o, err := driveToReason(t, k.Reconcile, r, reasonQuota)
 	require.ErrorIs(t, err, provisioner.ErrNoCapacity)
 	require.Equal(t, provisioner.PhasePending, o.Phase)
 	require.Contains(t, o.Message, "exceeded quota: small, requested: pods=1, used: pods=0, limited: pods=0")
-	_, err = quotas.Patch(t.Context(), "small", "application/merge-patch+json", []byte(`{"spec":{"hard":{"pods":"9"}}}`), metav1.PatchOptions{})
+	_, err = w.Client.CoreV1().ResourceQuotas(w.Name).Patch(t.Context(), "small", "application/merge-patch+json", []byte(`{"spec":{"hard":{"pods":"9"}}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	until(t, "it starts", func() (bool, string) {
 		o, err = k.Reconcile(t.Context(), r)
@@ -101,16 +133,7 @@ func TestQuotaRaised(t *testing.T) {
 func TestQuotaOfDisks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, written(t, suiteTemplates))
-	quotas := w.Client.CoreV1().ResourceQuotas(w.Name)
-	_, err := quotas.Create(t.Context(), &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "disks"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"persistentvolumeclaims": resource.MustParse("0")}},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	until(t, "the quota is in force", func() (bool, string) {
-		q, err := quotas.Get(t.Context(), "disks", metav1.GetOptions{})
-		require.NoError(t, err)
-		return len(q.Status.Hard) > 0, ""
-	})
+	w.quota(t, "disks", "persistentvolumeclaims", "0")
 	k := w.open(t, "k8s-a")
 	r := newResource(provisioner.RuntimeArgs{Slots: 1})
 	o, err := k.Reconcile(t.Context(), r)
@@ -217,7 +240,7 @@ func TestChangedByHand(t *testing.T) {
 	services := w.Client.CoreV1().Services(w.Name)
 	_, err := services.Patch(t.Context(), "runtime-"+r.ProvisionID(), "application/merge-patch+json", []byte(`{"spec":{"selector":{"runtime":"another"}}}`), metav1.PatchOptions{FieldManager: "hand"})
 	require.NoError(t, err)
-	require.Equal(t, []string{"Service runtime-" + r.ProvisionID()}, observed1(t, k, r).Drift)
+	require.Equal(t, []string{"Service runtime-" + r.ProvisionID() + ": spec.selector.runtime"}, observed1(t, k, r).Drift)
 	plan, err := k.Plan(t.Context(), *r)
 	require.NoError(t, err)
 	require.Len(t, plan, 1)

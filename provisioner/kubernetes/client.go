@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -39,6 +40,8 @@ type connection struct {
 	digest  string // of the kubeconfig
 	http    *http.Client
 	dynamic dynamic.Interface
+	streams *http.Client // of what ends when whoever asked ends it
+	watches dynamic.Interface
 	rest    rest.Interface
 }
 
@@ -64,9 +67,7 @@ func (c *cluster) connect(old *connection) (*connection, error) {
 	if err != nil {
 		return nil, unavailable("read the credentials of the cluster", err)
 	}
-	if c.conn != nil {
-		utilnet.CloseIdleConnectionsFor(c.conn.http.Transport)
-	}
+	c.conn.close()
 	c.conn = fresh
 	return fresh, nil
 }
@@ -93,13 +94,23 @@ func (c *cluster) open(digest string) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
+	endless := rest.CopyConfig(config)
+	endless.Timeout = 0
+	streams, err := rest.HTTPClientFor(endless)
+	if err != nil {
+		return nil, err
+	}
+	w, err := dynamic.NewForConfigAndClient(endless, streams)
+	if err != nil {
+		return nil, err
+	}
 	plain := rest.CopyConfig(config)
 	plain.NegotiatedSerializer = jsonOnly
 	r, err := rest.UnversionedRESTClientForConfigAndClient(plain, client)
 	if err != nil {
 		return nil, err
 	}
-	return &connection{digest: digest, http: client, dynamic: d, rest: r}, nil
+	return &connection{digest: digest, http: client, dynamic: d, streams: streams, watches: w, rest: r}, nil
 }
 
 func (c *cluster) config() (*rest.Config, error) {
@@ -121,10 +132,15 @@ func fileDigest(path string) string {
 func (c *cluster) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.conn != nil {
-		utilnet.CloseIdleConnectionsFor(c.conn.http.Transport)
-	}
+	c.conn.close()
 	c.conn = nil
+}
+
+func (c *connection) close() {
+	if c != nil {
+		utilnet.CloseIdleConnectionsFor(c.http.Transport)
+		utilnet.CloseIdleConnectionsFor(c.streams.Transport)
+	}
 }
 
 // impatient hides how long an overloaded server asks to wait: client-go would sleep for it inside a call, and when a call is made
@@ -197,6 +213,28 @@ func (c *cluster) listIn(ctx context.Context, namespace string, in schema.GroupV
 			return all, nil
 		}
 	}
+}
+
+// page returns a page of a list, as it is asked for.
+func (c *cluster) page(ctx context.Context, kind schema.GroupVersionKind, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	in, err := c.resource(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	return ask(ctx, c, "list "+in.Resource, func(conn *connection) (*unstructured.UnstructuredList, error) {
+		return conn.dynamic.Resource(in).Namespace(c.spec.namespace).List(ctx, o)
+	})
+}
+
+// watch returns what happens to the objects of a kind from now on, until ctx ends.
+func (c *cluster) watch(ctx context.Context, kind schema.GroupVersionKind, o metav1.ListOptions) (watch.Interface, error) {
+	in, err := c.resource(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	return ask(ctx, c, "watch "+in.Resource, func(conn *connection) (watch.Interface, error) {
+		return conn.watches.Resource(in).Namespace(c.spec.namespace).Watch(ctx, o)
+	})
 }
 
 // get returns an object by its name; nil if there is none.

@@ -66,13 +66,8 @@ func (s *Spec) compare(f *file, a, b Object, what string) (flaws []flaw) {
 		}
 	}
 	if kind == "StatefulSet" {
-		x, sizeX := claims(a)
-		y, sizeY := claims(b)
+		x, y := claims(a), claims(b)
 		differ("spec.volumeClaimTemplates", x, y)
-		if !reflect.DeepEqual(sizeX, sizeY) {
-			s.warnOnce(f, "spec.volumeClaimTemplates", fmt.Sprintf("%s asks for disks whose size differs with %s: a StatefulSet keeps the size that it was made with, and its disks have to be grown one by one", a.GetKind(), what),
-				"use a pvc template, whose size can grow")
-		}
 	}
 	if (kind == "Secret" || kind == "ConfigMap") && (a.Object["immutable"] == true || b.Object["immutable"] == true) {
 		for _, path := range []string{"immutable", "data", "stringData", "binaryData"} {
@@ -82,8 +77,8 @@ func (s *Spec) compare(f *file, a, b Object, what string) (flaws []flaw) {
 	return flaws
 }
 
-// claims are the templates of a StatefulSet's disks, and their sizes apart from them.
-func claims(o Object) (templates, sizes []any) {
+// claims are the templates of a StatefulSet's disks without their sizes, which can grow.
+func claims(o Object) (templates []any) {
 	list, _ := at(o.Object, "spec")["volumeClaimTemplates"].([]any)
 	for _, c := range list {
 		claim, ok := c.(map[string]any)
@@ -91,13 +86,12 @@ func claims(o Object) (templates, sizes []any) {
 			continue
 		}
 		spec := maps.Clone(at(claim, "spec"))
-		sizes = append(sizes, spec["resources"])
 		delete(spec, "resources")
 		claim = maps.Clone(claim)
 		claim["spec"] = spec
 		templates = append(templates, claim)
 	}
-	return templates, sizes
+	return templates
 }
 
 // field is what stands at a path of dots.

@@ -53,16 +53,22 @@ spec:
 `,
 }
 
+// unmounted are the same with a disk that no pod waits for: that makes the scheduler wait for a second each time.
+func unmounted(t *testing.T) map[string]string {
+	t.Helper()
+	texts := maps.Clone(suiteTemplates)
+	for _, line := range []string{"          volumeMounts: [{name: data, mountPath: /data}]\n", "      volumes: [{name: data, persistentVolumeClaim: {claimName: {{ .Names.PVC }}}}]\n"} {
+		require.Contains(t, texts["deployment"], line)
+		texts["deployment"] = strings.ReplaceAll(texts["deployment"], line, "")
+	}
+	return texts
+}
+
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	provisionertest.Run(t, provisionertest.Harness{Patience: time.Minute, New: func(t *testing.T) *provisionertest.Backend {
-		// A pod that waits for its disk makes the scheduler wait for a second each time, so these do not.
-		texts := maps.Clone(suiteTemplates)
+		texts := unmounted(t)
 		delete(texts, "service") // the suite interrupts every request in every manner: fewer kinds are fewer requests
-		for _, line := range []string{"          volumeMounts: [{name: data, mountPath: /data}]\n", "      volumes: [{name: data, persistentVolumeClaim: {claimName: {{ .Names.PVC }}}}]\n"} {
-			require.Contains(t, texts["deployment"], line)
-			texts["deployment"] = strings.ReplaceAll(texts["deployment"], line, "")
-		}
 		w := newWorld(t, written(t, texts))
 		steps := &provisionertest.Steps{}
 		w.via = func(next http.RoundTripper) http.RoundTripper { return stepped{next, steps} }

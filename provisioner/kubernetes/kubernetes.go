@@ -6,14 +6,17 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"berth/internal/defaults"
 	"berth/provisioner"
 )
 
 var (
 	_ provisioner.Provisioner   = (*Kubernetes)(nil)
+	_ provisioner.Watcher       = (*Kubernetes)(nil)
 	_ provisioner.Lister        = (*Kubernetes)(nil)
 	_ provisioner.Planner       = (*Kubernetes)(nil)
 	_ provisioner.Warner        = (*Kubernetes)(nil)
@@ -29,6 +32,8 @@ type Kubernetes struct {
 	cluster *cluster
 	pings   *http.Client
 	kinds   []schema.GroupVersionKind // of the templates
+	cache   *cache
+	silence time.Duration // of a watch, before it is made anew
 }
 
 // Factory makes provisioners for an installation of Berth, which is asked for once one of them is at work. To read and check a
@@ -42,7 +47,9 @@ func factory(ask Installation, via func(http.RoundTripper) http.RoundTripper, pi
 		if err != nil {
 			return nil, err
 		}
-		return &Kubernetes{spec: s, ask: ask, cluster: newCluster(s, via), pings: newPings(pings), kinds: s.kinds()}, nil
+		return &Kubernetes{
+			spec: s, ask: ask, cluster: newCluster(s, via), pings: newPings(pings), kinds: s.kinds(), cache: newCache(), silence: defaults.KubernetesSilence,
+		}, nil
 	}
 }
 

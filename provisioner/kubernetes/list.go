@@ -18,7 +18,7 @@ func (k *Kubernetes) List(ctx context.Context) ([]provisioner.Object, error) {
 	if err := k.installed(ctx); err != nil {
 		return nil, err
 	}
-	first := union(k.kinds, kindConfigMap, kindVolume)
+	first := k.coreKinds()
 	found, err := k.lists(ctx, first, k.mark())
 	if err != nil {
 		return nil, err

@@ -74,7 +74,7 @@ func isAnchor(o *unstructured.Unstructured) bool {
 
 // look reads everything of a resource, of the kinds of the templates and those that its anchor names.
 func (k *Kubernetes) look(ctx context.Context, r provisioner.Resource) (*live, error) {
-	l := &live{objects: map[string]*unstructured.Unstructured{}, kinds: union(k.kinds, kindConfigMap, kindVolume)}
+	l := &live{objects: map[string]*unstructured.Unstructured{}, kinds: k.coreKinds()}
 	kinds := l.kinds
 	for len(kinds) > 0 {
 		found, err := k.lists(ctx, kinds, k.selector(r))

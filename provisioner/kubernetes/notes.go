@@ -24,15 +24,20 @@ type notes struct {
 	Write   string            `json:"write,omitempty"`   // token of the last change of what was there
 	Leaving provisioner.Phase `json:"leaving,omitempty"` // deleting began, for this
 	Parked  bool              `json:"parked,omitempty"`  // it was hibernated
+	Asked   string            `json:"asked,omitempty"`   // for what all objects were made as they are
+	Disk    string            `json:"disk,omitempty"`    // key of the disk whose size is told
 	Seen    map[string]seen   `json:"seen,omitempty"`    // objects as we applied them, by their keys
 	Quotas  string            `json:"quotas,omitempty"`  // how they stood when no pod could be made
+
+	Contests map[string][]contest `json:"contests,omitempty"` // what others write too, by the keys of the objects
 }
 
 // seen is an object after it was applied: our mark on it, and a digest of the fields that were ours then. Whoever takes one from us, by
 // changing or removing it, changes that.
 type seen struct {
-	Mark string `json:"mark"`
-	Ours string `json:"ours"`
+	Mark    string `json:"mark"`
+	Ours    string `json:"ours"`
+	Version string `json:"version,omitempty"`
 }
 
 // readNotes reads what was noted. What can not be read is what nobody noted.

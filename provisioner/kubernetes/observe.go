@@ -14,8 +14,45 @@ import (
 // fewIDs is how many resources are asked for by name; where there are more, all of the provisioner's are read.
 const fewIDs = 40
 
-// Observe says how resources stand, from one listing of each kind. It asks no runtime whether it serves.
+// Observe says how resources stand. It asks no runtime whether it serves, and of those that are watched and in order nothing at all; the
+// others are looked at, with one listing of each kind.
 func (k *Kubernetes) Observe(ctx context.Context, rs []provisioner.Resource) ([]provisioner.Observation, error) {
+	seen := make([]provisioner.Observation, len(rs))
+	var rest []provisioner.Resource
+	var places []int
+	for i, r := range rs {
+		if o, ok := k.watchedAs(r); ok {
+			seen[i] = o
+			continue
+		}
+		rest, places = append(rest, r), append(places, i)
+	}
+	looked, err := k.lookAt(ctx, rest)
+	if err != nil {
+		return nil, err
+	}
+	for i, o := range looked {
+		seen[places[i]] = o
+	}
+	return seen, nil
+}
+
+// watchedAs is how a resource stands by what is watched, if all is well with it.
+func (k *Kubernetes) watchedAs(r provisioner.Resource) (o provisioner.Observation, ok bool) {
+	n := readNotes(&r)
+	if k.isParked(r, n) {
+		return provisioner.Observation{Phase: provisioner.PhaseHibernated}, true
+	}
+	args, err := readArgs(r)
+	if err != nil {
+		return o, false
+	}
+	_, ok = k.glance(r, n, args)
+	return n.healthy(), ok
+}
+
+// lookAt says how resources stand now.
+func (k *Kubernetes) lookAt(ctx context.Context, rs []provisioner.Resource) ([]provisioner.Observation, error) {
 	if len(rs) == 0 {
 		return nil, nil
 	}
@@ -31,7 +68,7 @@ func (k *Kubernetes) Observe(ctx context.Context, rs []provisioner.Resource) ([]
 		slices.Sort(ids)
 		selector += "," + LabelResource + " in (" + strings.Join(slices.Compact(ids), ",") + ")"
 	}
-	found, err := k.lists(ctx, union(k.kinds, kindConfigMap, kindVolume), selector)
+	found, err := k.lists(ctx, k.coreKinds(), selector)
 	if err != nil {
 		return nil, err
 	}
@@ -52,18 +89,22 @@ func (k *Kubernetes) Observe(ctx context.Context, rs []provisioner.Resource) ([]
 		}
 	}
 	seen := make([]provisioner.Observation, len(rs))
+	asks := driftAsks
 	for i, r := range rs {
 		l := all[r.ID.String()]
 		if l == nil {
 			l = &live{}
 		}
-		seen[i] = k.observe(r, l)
+		seen[i] = k.observe(ctx, r, l, &asks)
 	}
 	return seen, nil
 }
 
+// driftAsks is of how many objects a look asks what of them has changed. Of more it says only that they have.
+const driftAsks = 100
+
 // observe says how a resource stands by what there is of it.
-func (k *Kubernetes) observe(r provisioner.Resource, l *live) provisioner.Observation {
+func (k *Kubernetes) observe(ctx context.Context, r provisioner.Resource, l *live, asks *int) provisioner.Observation {
 	n := readNotes(&r)
 	compute := l.compute()
 	switch {
@@ -89,7 +130,7 @@ func (k *Kubernetes) observe(r provisioner.Resource, l *live) provisioner.Observ
 			o.Phase, o.Reason, o.Message = provisioner.PhasePending, reason, line(message)
 		}
 	}
-	wishes, _ := k.wishes(r, args, objects, l)
+	wishes, _ := k.wishes(r, n, args, objects, l)
 	for _, w := range wishes {
 		is := l.objects[w.key]
 		if isAnchor(w.Unstructured) {
@@ -103,12 +144,35 @@ func (k *Kubernetes) observe(r provisioner.Resource, l *live) provisioner.Observ
 			pending(reasonLeaving, heldBy(is))
 		default:
 			if k.differs(n, w, is) {
-				o.Drift = append(o.Drift, titleOf(is))
+				o.Drift = append(o.Drift, k.drift(ctx, n, w, is, l, asks)...)
 			}
 			if s := standingOf(is); !s.ready && !s.serves {
 				pending(reasonPods, s.broken+s.text)
 			}
 		}
 	}
+	if o.Phase == provisioner.PhaseReady && o.Reason == "" {
+		drift := o.Drift
+		o = n.healthy()
+		o.Drift = drift
+	}
 	return o
+}
+
+// drift are the fields of an object that were ours and are not as they were asked for, or the object where that can not be told.
+func (k *Kubernetes) drift(ctx context.Context, n *notes, w wish, is *unstructured.Unstructured, l *live, asks *int) []string {
+	whole := []string{titleOf(is)}
+	if !isTaken(n, w, is) || l.anchor == nil || *asks == 0 {
+		return whole
+	}
+	*asks--
+	changes, err := k.changes(ctx, n, w, is, l)
+	if err != nil {
+		return whole
+	}
+	var all []string
+	for _, c := range changes {
+		all = append(all, titleOf(is)+": "+c.path.String())
+	}
+	return all
 }

@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"reflect"
-	"slices"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -63,11 +59,13 @@ func (k *Kubernetes) plan(ctx context.Context, r provisioner.Resource, args prov
 	if l.anchor != nil {
 		anchor = l.anchor.GetUID()
 	}
-	wishes, later := k.wishes(r, args, objects, l)
+	wishes, later := k.wishes(r, n, args, objects, l)
 	if later != "" {
 		all = append(all, provisioner.Change{Ref: "PersistentVolumeClaim", Action: string(update), Detail: later})
 	}
 	steps, _ := k.steps(n, wishes, l)
+	grown, _ := growths(objects, l)
+	steps = append(steps, grown...)
 	for _, s := range steps {
 		switch s.do {
 		case keep, free:
@@ -75,6 +73,8 @@ func (k *Kubernetes) plan(ctx context.Context, r provisioner.Resource, args prov
 			say(s.wish.Unstructured, create, "")
 		case wait:
 			say(s.was, "replace", heldBy(s.was))
+		case grow:
+			say(s.was, update, fmt.Sprintf("%s: %s -> %s", fieldPath(pathRequest), size(s.was, pathRequest), size(s.wish.Unstructured, pathRequest)))
 		case remove:
 			say(s.was, remove, "no template asks for it")
 		case update:
@@ -104,8 +104,12 @@ func (k *Kubernetes) planUpdate(ctx context.Context, n *notes, s step, anchor ty
 		say(s.was, update, "is refused: "+err.Error())
 		return nil //nolint:nilerr // that is what would happen
 	}
-	if changes := differences(stripped(s.was), stripped(is), "", s.was.GetKind() == "Secret"); len(changes) > 0 {
-		say(s.was, update, strings.Join(changes, "; "))
+	var texts []string
+	for _, d := range changesOf(stripped(s.was), stripped(is), nil) {
+		texts = append(texts, d.text(s.was.GetKind() == "Secret"))
+	}
+	if len(texts) > 0 {
+		say(s.was, update, strings.Join(texts, "; "))
 	}
 	return nil
 }
@@ -122,52 +126,4 @@ func stripped(o *unstructured.Unstructured) map[string]any {
 		unstructured.RemoveNestedField(c.Object, "metadata", "annotations")
 	}
 	return c.Object
-}
-
-// differences are the fields that differ. Of a secret the values are left out.
-func differences(a, b any, path string, secret bool) []string {
-	if reflect.DeepEqual(a, b) {
-		return nil
-	}
-	x, xMap := a.(map[string]any)
-	y, yMap := b.(map[string]any)
-	if (xMap || a == nil) && (yMap || b == nil) && (xMap || yMap) {
-		keys := map[string]bool{}
-		for key := range x {
-			keys[key] = true
-		}
-		for key := range y {
-			keys[key] = true
-		}
-		var all []string
-		for _, key := range slices.Sorted(maps.Keys(keys)) {
-			all = append(all, differences(x[key], y[key], join(path, key), secret)...)
-		}
-		return all
-	}
-	p, pList := a.([]any)
-	q, qList := b.([]any)
-	if pList && qList && len(p) == len(q) {
-		var all []string
-		for i := range p {
-			all = append(all, differences(p[i], q[i], fmt.Sprintf("%s[%d]", path, i), secret)...)
-		}
-		return all
-	}
-	if secret && !strings.HasPrefix(path, "metadata.") {
-		return []string{path + ": changed"}
-	}
-	return []string{path + ": " + shown(a) + " -> " + shown(b)}
-}
-
-func shown(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "nothing"
-	case string:
-		return strconv.Quote(shorten(v))
-	case []any:
-		return fmt.Sprintf("%d entries", len(v))
-	}
-	return shorten(fmt.Sprint(v))
 }

@@ -20,6 +20,8 @@ const (
 	reasonQuota   = "QuotaExceeded"
 	reasonTaken   = "NameTaken" // an object of the name is somebody else's
 	reasonUnseen  = "Unseen"    // could not be looked at
+
+	reasonContested = "Contested" // somebody else writes a field of ours, which is left to that one
 )
 
 // looks is how often a call looks again when what it saw had changed by the time it wrote.
@@ -36,20 +38,38 @@ func (k *Kubernetes) Reconcile(ctx context.Context, r *provisioner.Resource) (pr
 	if err := k.installed(ctx); err != nil {
 		return unknown, err
 	}
+	n := readNotes(r)
+	if storage, ok := k.glance(*r, n, args); ok {
+		c := k.spec.RuntimeConfig(*r, args)
+		if storage > 0 {
+			c.StorageBytes = storage
+		}
+		r.Config = provisioner.Encode(c)
+		return k.serving(ctx, *r, n)
+	}
 	objects, err := k.spec.Render(*r, args, k.installation())
 	if err != nil {
 		return unknown, err
 	}
-	n := readNotes(r)
 	if n.Leaving != "" {
 		return k.finishLeaving(ctx, r, n)
 	}
 	defer n.save(r)
+	l := &live{objects: map[string]*unstructured.Unstructured{}, kinds: k.coreKinds()}
+	if !k.isNew(*r, n) {
+		l = nil
+	}
 	var o provisioner.Observation
 	for range looks {
-		if o, err = k.converge(ctx, r, n, args, objects); !errors.Is(err, errMoved) {
+		if l == nil {
+			if l, err = k.look(ctx, *r); err != nil {
+				return unknown, fmt.Errorf("look: %w", err)
+			}
+		}
+		if o, err = k.converge(ctx, r, n, args, objects, l); !errors.Is(err, errMoved) {
 			return o, err
 		}
+		l = nil
 	}
 	// Controllers are at work on them. That is no failure.
 	return provisioner.Observation{Phase: provisioner.PhasePending, Reason: reasonPods, Message: "its objects change while they are looked at"}, nil
@@ -84,6 +104,7 @@ const (
 	wait   action = "wait" // until it is gone
 	keep   action = "keep"
 	free   action = "release" // a disk, from its owner
+	grow   action = "grow"    // a disk that a StatefulSet made
 )
 
 // steps compares what is asked for with what is there. again: what is there is to be changed, for which a new token is needed.
@@ -140,15 +161,13 @@ func isOrphan(o *unstructured.Unstructured, l *live) bool {
 	return !isVolume(o) && !isAnchor(o) && (l.anchor == nil || owner != "" && owner != l.anchor.GetUID())
 }
 
-// converge looks, and takes the steps that can be taken now.
-func (k *Kubernetes) converge(ctx context.Context, r *provisioner.Resource, n *notes, args provisioner.RuntimeArgs, objects []Object) (provisioner.Observation, error) {
-	unknown := provisioner.Observation{Phase: provisioner.PhaseUnknown}
-	l, err := k.look(ctx, *r)
-	if err != nil {
-		return unknown, fmt.Errorf("look: %w", err)
-	}
-	wishes, later := k.wishes(*r, args, objects, l)
+// converge takes the steps that can be taken now from how things stand.
+func (k *Kubernetes) converge(ctx context.Context, r *provisioner.Resource, n *notes, args provisioner.RuntimeArgs, objects []Object, l *live) (provisioner.Observation, error) {
+	n.Asked = ""
+	wishes, later := k.wishes(*r, n, args, objects, l)
 	steps, again := k.steps(n, wishes, l)
+	grown, notYet := growths(objects, l)
+	steps, later = append(steps, grown...), cmp.Or(later, notYet)
 	if again {
 		n.newToken() // and it is stored before anything is changed
 		return provisioner.Observation{Phase: provisioner.PhasePending}, nil
@@ -164,25 +183,38 @@ func (k *Kubernetes) converge(ctx context.Context, r *provisioner.Resource, n *n
 	}
 	n.Parked = false
 	n.Anchor = string(l.anchor.GetUID())
-	r.Config = provisioner.Encode(k.config(*r, args, wishes, l))
+	disk := told(*r, wishes, l)
+	if n.Disk = ""; disk != nil {
+		n.Disk = objectKey(disk)
+	}
+	r.Config = provisioner.Encode(k.config(*r, args, disk))
 	o, err := k.standing(ctx, r, n, wishes, l)
+	if later == "" {
+		n.Asked = k.asked(args)
+	}
 	if o.Phase != provisioner.PhaseReady || err != nil {
 		return o, err
 	}
 	if later != "" {
 		return provisioner.Observation{Phase: provisioner.PhasePending, Reason: reasonPods, Message: line(later)}, nil
 	}
-	if err := k.ping(ctx, k.spec.host.url(r.ProvisionID())); err != nil {
-		if ctx.Err() != nil {
-			return unknown, fmt.Errorf("ping %w", err)
-		}
+	return k.serving(ctx, *r, n)
+}
+
+// serving says how a resource stands whose objects are all as they are to be: ready, if the runtime answers.
+func (k *Kubernetes) serving(ctx context.Context, r provisioner.Resource, n *notes) (provisioner.Observation, error) {
+	err := k.ping(ctx, k.spec.host.url(r.ProvisionID()))
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return provisioner.Observation{Phase: provisioner.PhaseUnknown}, fmt.Errorf("ping %w", err)
+	case err != nil:
 		return provisioner.Observation{Phase: provisioner.PhasePending, Reason: reasonPing, Message: line(err.Error())}, nil
 	}
-	return o, nil
+	return n.healthy(), nil
 }
 
 // wishes are the objects as they are to be, the anchor first. later is what they can not ask for yet.
-func (k *Kubernetes) wishes(r provisioner.Resource, args provisioner.RuntimeArgs, objects []Object, l *live) (all []wish, later string) {
+func (k *Kubernetes) wishes(r provisioner.Resource, n *notes, args provisioner.RuntimeArgs, objects []Object, l *live) (all []wish, later string) {
 	kinds := union(k.kinds, anchored(l.anchor)...)
 	for _, o := range objects {
 		kinds = union(kinds, o.GroupVersionKind())
@@ -190,8 +222,12 @@ func (k *Kubernetes) wishes(r provisioner.Resource, args provisioner.RuntimeArgs
 	all = append(all, newWish(k.anchor(k.owner(r), args, kinds)))
 	for _, o := range objects {
 		w := newWish(o.Unstructured)
-		if was := l.objects[w.key]; was != nil && isVolume(was) {
+		n.yield(&w)
+		switch was := l.objects[w.key]; {
+		case was != nil && isVolume(was):
 			later = cmp.Or(keepSize(&w, was), later)
+		case was != nil && was.GetKind() == "StatefulSet":
+			keepClaims(&w, was)
 		}
 		all = append(all, w)
 	}
@@ -219,14 +255,22 @@ func (k *Kubernetes) take(ctx context.Context, r *provisioner.Resource, n *notes
 		}
 	case free:
 		is, err = k.release(ctx, s.was)
+	case grow:
+		is, err = k.grow(ctx, s)
 	case update:
 		was := s.was
+		if isTaken(n, s.wish, was) {
+			if again, err := k.contend(ctx, n, s.wish, was, l); again || err != nil {
+				return "", cmp.Or(err, errMoved)
+			}
+		}
 		if isVolume(was) {
 			if was, err = k.release(ctx, was); err != nil {
 				return "", err
 			}
 		}
 		is, err = k.apply(ctx, n, s.wish, was, l.anchor.GetUID())
+		err = doubled(s.wish, was, err)
 	}
 	if err != nil {
 		return "", err
@@ -249,7 +293,7 @@ func stopped(ctx context.Context, s step, l *live, err error) (provisioner.Obser
 		o.Reason = reasonTaken
 		return o, err
 	}
-	if s.do == update && isVolume(s.was) {
+	if (s.do == update || s.do == grow) && isVolume(s.was) {
 		err = cannotGrow(s, err)
 	}
 	o.Phase = provisioner.PhasePending

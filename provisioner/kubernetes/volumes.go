@@ -83,27 +83,35 @@ func cannotGrow(s step, err error) error {
 }
 
 // config is how a runtime is reached, and what it has. Its disk is as large as the cluster says that it is, whatever was asked for.
-func (k *Kubernetes) config(r provisioner.Resource, args provisioner.RuntimeArgs, wishes []wish, l *live) provisioner.RuntimeConfig {
+func (k *Kubernetes) config(r provisioner.Resource, args provisioner.RuntimeArgs, disk *unstructured.Unstructured) provisioner.RuntimeConfig {
 	c := k.spec.RuntimeConfig(r, args)
-	disk := l.objects[volumePrefix+nameOf("pvc", r.ProvisionID())]
-	if disk == nil {
-		i := slices.IndexFunc(wishes, func(w wish) bool { return isVolume(w.Unstructured) })
-		switch all := l.volumes(); {
-		case i >= 0:
-			disk = l.objects[wishes[i].key]
-		case len(all) > 0:
-			disk = all[0]
-		}
-	}
 	if disk == nil {
 		return c
 	}
-	has := size(disk, pathCapacity)
-	if has == nil {
-		has = size(disk, pathRequest)
-	}
-	if has != nil {
+	if has := hasSize(disk); has != nil {
 		c.StorageBytes = has.Value()
 	}
 	return c
+}
+
+// hasSize is how large a disk is, or is to be where there is none yet.
+func hasSize(disk *unstructured.Unstructured) *resource.Quantity {
+	if has := size(disk, pathCapacity); has != nil {
+		return has
+	}
+	return size(disk, pathRequest)
+}
+
+// told is the disk whose size is told: that of the template pvc, or else the first that there is.
+func told(r provisioner.Resource, wishes []wish, l *live) *unstructured.Unstructured {
+	if disk := l.objects[volumePrefix+nameOf("pvc", r.ProvisionID())]; disk != nil {
+		return disk
+	}
+	if i := slices.IndexFunc(wishes, func(w wish) bool { return isVolume(w.Unstructured) }); i >= 0 {
+		return l.objects[wishes[i].key]
+	}
+	for _, disk := range l.volumes() {
+		return disk
+	}
+	return nil
 }

@@ -49,9 +49,12 @@ func (k *Kubernetes) standing(ctx context.Context, r *provisioner.Resource, n *n
 		n.Quotas = ""
 		return provisioner.Observation{Phase: provisioner.PhaseReady}, nil
 	}
-	c, err := k.why(ctx, *r, unready)
-	if err != nil {
-		return provisioner.Observation{Phase: provisioner.PhaseUnknown}, err
+	var c cause
+	if !k.isWithoutFault(*r) {
+		var err error
+		if c, err = k.why(ctx, *r, unready); err != nil {
+			return provisioner.Observation{Phase: provisioner.PhaseUnknown}, err
+		}
 	}
 	still := serves(l)
 	o := provisioner.Observation{Phase: provisioner.PhasePending, Reason: cmp.Or(c.reason, reasonPods), Message: line(cmp.Or(c.message, first.text))}

@@ -118,7 +118,7 @@ func (k *Kubernetes) marked(w wish, token string) *unstructured.Unstructured {
 }
 
 func (n *notes) note(w wish, is *unstructured.Unstructured) {
-	n.Seen[w.key] = seen{Mark: is.GetAnnotations()[annotationApplied], Ours: oursDigest(is)}
+	n.Seen[w.key] = seen{Mark: is.GetAnnotations()[annotationApplied], Ours: oursDigest(is), Version: is.GetResourceVersion()}
 }
 
 // throughRolling is what has to be applied before a Deployment can be changed to Recreate: the cluster refuses it while the fields are

@@ -1,0 +1,217 @@
+package kubernetes
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"berth/internal/defaults"
+)
+
+// A cache holds what is watched. It tells that all is well with a resource, and when somebody should look. That something is missing
+// or is gone it never proves: that takes a look at the cluster.
+type cache struct {
+	mu      sync.Mutex
+	kinds   map[schema.GroupKind]*watchedKind // empty while nothing is watched
+	things  map[uuid.UUID]map[string]*thing
+	owners  map[types.UID]uuid.UUID // of what makes pods, for the events that name it
+	events  map[types.UID]string    // what the last one said
+	full    map[uuid.UUID]bool      // whose pods a quota does not let in
+	quotas  map[string]string
+	edited  map[uuid.UUID]time.Time // when something of a resource was first seen to be edited
+	silence time.Duration           // after which nothing is relied on
+	changed func(uuid.UUID)
+}
+
+type watchedKind struct {
+	core   bool      // a resource stands by it
+	synced bool      // all of it is held
+	heard  time.Time // when the cluster said something of it last
+	err    error     // why it is not watched
+}
+
+func newCache() *cache {
+	return &cache{
+		things: map[uuid.UUID]map[string]*thing{}, owners: map[types.UID]uuid.UUID{}, events: map[types.UID]string{},
+		full: map[uuid.UUID]bool{}, quotas: map[string]string{}, edited: map[uuid.UUID]time.Time{},
+	}
+}
+
+// isCurrent reports whether everything by which a resource stands is watched, and was heard of a short while ago.
+func (c *cache) isCurrent() bool {
+	for _, k := range c.kinds {
+		if k.core && (!k.synced || k.err != nil || time.Since(k.heard) > c.silence) {
+			return false
+		}
+	}
+	return len(c.kinds) > 0
+}
+
+// of returns what is held of a resource, and whether it can be relied on.
+func (c *cache) of(id uuid.UUID) (map[string]*thing, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.isCurrent() {
+		return nil, false
+	}
+	return maps.Clone(c.things[id]), true
+}
+
+// isFaulted reports whether the cluster said that something is wrong with what makes the pods of a resource.
+func (c *cache) isFaulted(id uuid.UUID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.things[id] {
+		if c.events[t.uid] != "" {
+			return true
+		}
+	}
+	return c.full[id]
+}
+
+// put takes in how a thing stands now.
+func (c *cache) put(t *thing) {
+	of := c.things[t.id]
+	if of == nil {
+		of = map[string]*thing{}
+		c.things[t.id] = of
+	}
+	was := of[t.key]
+	of[t.key] = t
+	if t.role == roleObject && !t.still {
+		c.owners[t.uid] = t.id
+	}
+	switch {
+	case t.full:
+		c.full[t.id] = true
+	case t.ready && !t.still:
+		delete(c.full, t.id)
+	}
+	t.follows(was)
+	if _, known := c.edited[t.id]; t.isEdited() && !known {
+		c.edited[t.id] = time.Now()
+	}
+	if t.isNews(was) && !(t.leaving && isTornDown(of)) {
+		c.changed(t.id)
+	}
+}
+
+// lookAgain tells of edits that are there still after a while.
+func (c *cache) lookAgain() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, since := range c.edited {
+		if time.Since(since) < defaults.KubernetesSecondLook {
+			continue
+		}
+		delete(c.edited, id)
+		for _, t := range c.things[id] {
+			if t.isEdited() {
+				c.changed(id)
+				break
+			}
+		}
+	}
+}
+
+// drop takes in that a thing is gone. Where all is taken down, somebody waits for the last of it.
+func (c *cache) drop(t *thing) {
+	of := c.things[t.id]
+	was := of[t.key]
+	if was == nil || was.uid != t.uid {
+		return // another one of its name is there
+	}
+	delete(of, t.key)
+	delete(c.owners, t.uid)
+	delete(c.events, t.uid)
+	left := false
+	for _, other := range of {
+		left = left || other.role != roleDisk
+	}
+	if len(of) == 0 {
+		delete(c.things, t.id)
+		delete(c.full, t.id)
+	}
+	if !left || t.role != rolePod && !isTornDown(of) {
+		c.changed(t.id)
+	}
+}
+
+// isTornDown: the anchor goes first where all is to go.
+func isTornDown(of map[string]*thing) bool {
+	for _, t := range of {
+		if t.role == roleAnchor {
+			return t.leaving
+		}
+	}
+	return true
+}
+
+// replace takes in all there is of a kind. What was there before and is not any more is gone.
+func (c *cache) replace(kind schema.GroupKind, all []*thing) {
+	now := map[types.UID]bool{}
+	for _, t := range all {
+		now[t.uid] = true
+	}
+	prefix := kind.String() + "/"
+	var gone []*thing
+	for _, of := range c.things {
+		for key, t := range of {
+			if len(key) > len(prefix) && key[:len(prefix)] == prefix && !now[t.uid] {
+				gone = append(gone, t)
+			}
+		}
+	}
+	tell, k := c.changed, c.kinds[kind]
+	if !k.synced {
+		c.changed = func(uuid.UUID) {} // at first all is new, and no news
+	}
+	for _, t := range gone {
+		c.drop(t)
+	}
+	for _, t := range all {
+		c.put(t)
+	}
+	c.changed = tell
+	k.synced = true
+}
+
+// event takes in what the cluster says of an object of ours.
+func (c *cache) event(o *unstructured.Unstructured) {
+	text := func(path ...string) string {
+		s, _, _ := unstructured.NestedString(o.Object, path...)
+		return s
+	}
+	uid := types.UID(text("involvedObject", "uid"))
+	id, ours := c.owners[uid]
+	said := text("reason") + " " + text("message")
+	if !ours || text("type") != "Warning" || c.events[uid] == said {
+		return
+	}
+	c.events[uid] = said
+	if text("reason") == "FailedCreate" && refusedPods(o, text("message")).reason == reasonQuota {
+		c.full[id] = true
+	}
+	c.changed(id)
+}
+
+// quota takes in what a quota allows and what is used of it. Whoever is kept out looks again when that changes.
+func (c *cache) quota(o *unstructured.Unstructured, gone bool) {
+	now := quotaDigest([]unstructured.Unstructured{*o}, nil)
+	if gone {
+		now = ""
+	}
+	was, known := c.quotas[o.GetName()]
+	c.quotas[o.GetName()] = now
+	if !known || was == now {
+		return
+	}
+	for id := range c.full {
+		c.changed(id)
+	}
+}
