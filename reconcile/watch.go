@@ -50,15 +50,16 @@ func (e *Engine) wakeChanged(ctx context.Context, b *backend) {
 		}
 		for ids := range slices.Chunk(b.changed.take(), defaults.DispatchBatch) {
 			held, err := e.wakeOnce(ctx, b.name, ids)
+			wait := defaults.WakeRetry // somebody has it locked, for a moment most often: its outcome is being stored
 			if err != nil {
-				held = ids
+				held, wait = ids, defaults.WatchPause
 			}
 			if err != nil && ctx.Err() == nil {
 				e.log.Warn("wake what changed", slog.String("provisioner", b.name), slog.Any("error", err))
 			}
 			if len(held) > 0 {
 				e.loops.Go(func() {
-					if pause(ctx, defaults.WatchPause) {
+					if pause(ctx, wait) {
 						b.changed.add(held...)
 					}
 				})

@@ -42,6 +42,7 @@ const (
 	StrandRetry   = time.Minute          // a place whose provisioner is missing is looked at this often
 	RolloutRate   = 10                   // resources a second of a provisioner that a changed configuration is brought to
 	WatchPause    = time.Second          // before a watch that ended early is begun again
+	WakeRetry     = 50 * time.Millisecond // before what changed is woken that somebody had locked
 	Timeout       = 5 * time.Minute      // how long a resource may be on its way before that is an error
 )
 
