@@ -39,8 +39,8 @@ soak: $(PLANE) ## Run all tests again and again under the race detector, the tri
 	$(TEST) -race -count=$(COUNT) -failfast -timeout 24h
 
 .PHONY: bench
-bench: ## Measure side by side with bare River jobs and pgbench, and print the ratios
-	@$(BUILD) && exec bin/worker bench $(ARGS)
+bench: ## Measure side by side with bare River jobs, pgbench and plain apply on a control plane, and print the ratios
+	@$(BUILD) && exec $(GO) run ./tools/testkube sh -c 'exec bin/worker bench --kubeconfig "$$KUBECONFIG" "$$@"' bench $(ARGS)
 
 .PHONY: build
 build: ## Build the worker into bin/, static

@@ -37,6 +37,7 @@ stub provisioner/leaf
 
 stub internal/postgres berth/internal/defaults !berth/leaf $pgx
 stub internal/kubebuild
+stub internal/kuberun berth/internal/kubebuild !berth/provisioner !berth/leaf
 stub internal/telemetry berth/internal/defaults !berth/db !berth/leaf $pgx
 stub internal/health berth/internal/defaults berth/db $pgx !$river !berth/db/dbsqlc !berth/jobs !berth/reconcile !berth/leaf !berth/internal/leaf
 stub jobs $river $pgx berth/internal/defaults !berth/leaf !berth/internal/leaf !berth/provisioner !berth/db !io/ioutil !log !math/rand
@@ -47,7 +48,7 @@ stub provisioner/kubernetes errors $uuid berth/provisioner berth/internal/defaul
 stub provisioner/set errors github.com/tailscale/hujson berth/provisioner berth/internal/defaults !$uuid !$pgx !$river !berth/jobs !berth/provisioner/static !berth/provisioner/leaf
 stub provisioner/provisionertest testing $uuid berth/provisioner berth/internal/defaults $require github.com/google/go-cmp/cmp go.uber.org/goleak !$pgx !$river !berth/jobs !berth/provisioner/static
 stub provisioner/provisionertest/example_test.go testing $uuid berth/provisioner berth/provisioner/provisionertest !$pgx !berth/provisioner/static
-stub provisioner/kubernetes/kubetest testing k8s.io/apimachinery/pkg/types k8s.io/api/core/v1 k8s.io/client-go/rest berth/internal/kubebuild $require !$pgx !$river !$uuid !berth/provisioner !berth/internal/leaf
+stub provisioner/kubernetes/kubetest testing k8s.io/apimachinery/pkg/types k8s.io/api/core/v1 k8s.io/client-go/rest berth/internal/kuberun $require !$pgx !$river !$uuid !berth/provisioner !berth/internal/leaf
 stub db $pgx $river berth/internal/defaults berth/db/dbsqlc !berth/leaf !berth/provisioner !berth/internal/leaf
 stub db/dbsqlc $pgx !berth/provisioner
 stub db/dbstatic $pgx berth/internal/defaults berth/db berth/db/dbsqlc berth/provisioner berth/provisioner/static !$river !berth/leaf !berth/jobs !berth/provisioner/leaf

@@ -120,7 +120,7 @@ func vars() map[string]string {
 	return map[string]string{
 		"listen":       defaults.Listen,
 		"wait_timeout": defaults.Timeout.String(), "page": strconv.Itoa(defaults.Page), "max_workers": strconv.Itoa(defaults.MaxWorkers), "rollout_rate": strconv.Itoa(defaults.RolloutRate),
-		"demo_timeout": defaults.DemoTimeout.String(), "bench_names": strings.Join(bench.Names(), ", "), "demo_size": strconv.Itoa(defaults.DemoSize),
+		"demo_timeout": defaults.DemoTimeout.String(), "bench_names": strings.Join(bench.Names(), ", "), "bench_templates": bench.Templates, "demo_size": strconv.Itoa(defaults.DemoSize),
 	}
 }
 

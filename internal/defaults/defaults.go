@@ -24,26 +24,26 @@ const (
 
 // Dispatching and retrying.
 const (
-	Dispatch      = time.Second          // how often each process looks for what is due
-	DispatchBatch = 500                  // places woken at a time
-	Grace         = 5 * time.Second      // a fresh job has this long before the dispatcher adds one
-	GraceEach     = 2 * time.Millisecond // more for each deployment that was changed together
-	MaxGrace      = 10 * time.Minute     // what the dispatcher's patience grows to in a backlog
-	OverdueAll    = time.Minute          // so often all deadlines that passed are looked at, and each second the late ones
-	Look          = time.Second          // until a pending place is looked at again
-	LookOverdue   = 10 * time.Second     // and once it is past its deadline
-	LookMax       = time.Hour            // longest that a backend may ask not to be looked at
-	BackoffBase   = time.Second          // first pause after a failure; doubled each time
-	BackoffMax    = 5 * time.Minute      // longest pause after a failure
-	FullWait      = time.Minute          // a place that waits for room looks by itself this often
-	BreakerAfter  = 5                    // calls in a row that a backend as a whole did not answer, and it is left alone but for one try at a time
-	UnavailWait   = 2 * time.Second      // first pause after a backend as a whole did not answer
-	UnavailMax    = time.Minute          // and the longest
-	StrandRetry   = time.Minute          // a place whose provisioner is missing is looked at this often
-	RolloutRate   = 10                   // resources a second of a provisioner that a changed configuration is brought to
-	WatchPause    = time.Second          // before a watch that ended early is begun again
+	Dispatch      = time.Second           // how often each process looks for what is due
+	DispatchBatch = 500                   // places woken at a time
+	Grace         = 5 * time.Second       // a fresh job has this long before the dispatcher adds one
+	GraceEach     = 2 * time.Millisecond  // more for each deployment that was changed together
+	MaxGrace      = 10 * time.Minute      // what the dispatcher's patience grows to in a backlog
+	OverdueAll    = time.Minute           // so often all deadlines that passed are looked at, and each second the late ones
+	Look          = time.Second           // until a pending place is looked at again
+	LookOverdue   = 10 * time.Second      // and once it is past its deadline
+	LookMax       = time.Hour             // longest that a backend may ask not to be looked at
+	BackoffBase   = time.Second           // first pause after a failure; doubled each time
+	BackoffMax    = 5 * time.Minute       // longest pause after a failure
+	FullWait      = time.Minute           // a place that waits for room looks by itself this often
+	BreakerAfter  = 5                     // calls in a row that a backend as a whole did not answer, and it is left alone but for one try at a time
+	UnavailWait   = 2 * time.Second       // first pause after a backend as a whole did not answer
+	UnavailMax    = time.Minute           // and the longest
+	StrandRetry   = time.Minute           // a place whose provisioner is missing is looked at this often
+	RolloutRate   = 10                    // resources a second of a provisioner that a changed configuration is brought to
+	WatchPause    = time.Second           // before a watch that ended early is begun again
 	WakeRetry     = 50 * time.Millisecond // before what changed is woken that somebody had locked
-	Timeout       = 5 * time.Minute      // how long a resource may be on its way before that is an error
+	Timeout       = 5 * time.Minute       // how long a resource may be on its way before that is an error
 )
 
 // Storing outcomes.

@@ -15,11 +15,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// watched tells us of each deployment when the commit that has it running is visible.
-const watched = `
-CREATE FUNCTION berth.bench_running() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_notify('berth_bench', NEW.id::text); RETURN NULL; END $$;
-CREATE TRIGGER bench_running AFTER UPDATE OF state ON berth.deployments FOR EACH ROW WHEN (NEW.state = 'running') EXECUTE FUNCTION berth.bench_running()`
-
 // Latency measures, at a steady rate, from before BEGIN of the transaction that creates a deployment until it runs, against
 // from before BEGIN of one that inserts a job that does nothing until that starts.
 func Latency(ctx context.Context, url string, s Sizes, out io.Writer) error {
@@ -29,23 +24,17 @@ func Latency(ctx context.Context, url string, s Sizes, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = r.close() }()
-	if _, err := r.admin.Exec(ctx, watched, pgx.QueryExecModeSimpleProtocol); err != nil {
-		return fmt.Errorf("watch deployments: %w", err)
-	}
 	l := &latencies{began: map[uuid.UUID]time.Time{}}
+	stop, err := r.listen(ctx, l.heard)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	w, err := r.work(ctx, l.noop)
 	if err != nil {
 		return err
 	}
-	lc, cancel := context.WithCancel(ctx)
-	var listening sync.WaitGroup
-	ready := make(chan error, 1)
-	listening.Go(func() { l.listen(lc, r, ready) })
-	if err = <-ready; err == nil {
-		err = l.measure(ctx, r, s, n)
-	}
-	cancel()
-	listening.Wait()
+	err = l.measure(ctx, r, s, n)
 	if stopped := w.stop(); err == nil {
 		err = stopped
 	}
@@ -74,26 +63,13 @@ func (l *latencies) noop(a noopArgs) {
 	}
 }
 
-func (l *latencies) listen(ctx context.Context, r *rig, ready chan<- error) {
-	c, err := r.admin.Acquire(ctx)
-	if err == nil {
-		defer c.Release()
-		_, err = c.Exec(ctx, `LISTEN berth_bench`)
+func (l *latencies) heard(id uuid.UUID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at, ok := l.began[id]; ok && l.warm {
+		l.paths = append(l.paths, time.Since(at))
 	}
-	ready <- err
-	for err == nil {
-		n, err := c.Conn().WaitForNotification(ctx)
-		if err != nil {
-			return
-		}
-		id := uuid.MustParse(n.Payload)
-		l.mu.Lock()
-		if at, ok := l.began[id]; ok && l.warm {
-			l.paths = append(l.paths, time.Since(at))
-		}
-		delete(l.began, id)
-		l.mu.Unlock()
-	}
+	delete(l.began, id)
 }
 
 // measure runs yardstick and path in turn, after a warm-up of both.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -31,24 +32,41 @@ const (
 	hosts    = 10
 )
 
-// rig is a migrated database with a pool of runtimes that answer at once, an organization and a project.
+// rig is a migrated database with a provisioner, an organization and a project.
 type rig struct {
 	url     string
 	admin   *pgxpool.Pool
 	client  *lifecycle.Client
 	insert  *river.Client[pgx.Tx]
 	project uuid.UUID
-	spec    json.RawMessage
-	stub    *http.Server
+	backend func(*pgxpool.Pool) (provisioner.Provisioner, error) // as each worker makes it
+	stub    *http.Server                                         // nil where there are no stub runtimes
 }
 
+// newRig has a pool of runtimes that answer at once.
 func newRig(ctx context.Context, url string, slots int) (*rig, error) {
+	stub, spec, err := runtimes(ctx, slots)
+	if err != nil {
+		return nil, err
+	}
+	r, err := openRig(ctx, url, static.Type, func(pool *pgxpool.Pool) (provisioner.Provisioner, error) {
+		return static.Factory(dbstatic.New(pool))(poolName, spec, provisioner.Options{})
+	})
+	if err != nil {
+		return nil, errors.Join(err, stub.Close())
+	}
+	r.stub = stub
+	return r, nil
+}
+
+// openRig has whatever a backend is.
+func openRig(ctx context.Context, url, kind string, backend func(*pgxpool.Pool) (provisioner.Provisioner, error)) (*rig, error) {
 	pool, err := db.Open(ctx, url, db.PoolOptions{MaxConns: 16, Name: "berth-bench"})
 	if err != nil {
 		return nil, err
 	}
-	r := &rig{url: url, admin: pool}
-	if err := r.fill(ctx, slots); err != nil {
+	r := &rig{url: url, admin: pool, backend: backend}
+	if err := r.fill(ctx, kind); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
 	return r, nil
@@ -62,23 +80,33 @@ func (r *rig) close() error {
 	return nil
 }
 
-func (r *rig) fill(ctx context.Context, slots int) error {
-	if err := db.Migrate(ctx, r.admin); err != nil {
-		return err
-	}
-	r.stub = &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })}
-	var runtimes []map[string]any
+// runtimes starts stub runtimes, and returns the spec of a pool of them.
+func runtimes(ctx context.Context, slots int) (_ *http.Server, _ json.RawMessage, err error) {
+	stub := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, stub.Close())
+		}
+	}()
+	var all []map[string]any
 	for range hosts {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
-			return fmt.Errorf("listen for pings: %w", err)
+			return nil, nil, fmt.Errorf("listen for pings: %w", err)
 		}
-		go func() { _ = r.stub.Serve(listener) }()
-		runtimes = append(runtimes, map[string]any{"host": "http://" + listener.Addr().String(), "slots": slots})
+		go func() { _ = stub.Serve(listener) }()
+		all = append(all, map[string]any{"host": "http://" + listener.Addr().String(), "slots": slots})
 	}
-	var err error
-	if r.spec, err = json.Marshal(map[string]any{"runtimes": runtimes}); err != nil {
-		return fmt.Errorf("encode a spec: %w", err)
+	spec, err := json.Marshal(map[string]any{"runtimes": all})
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode a spec: %w", err)
+	}
+	return stub, spec, nil
+}
+
+func (r *rig) fill(ctx context.Context, kind string) (err error) {
+	if err := db.Migrate(ctx, r.admin); err != nil {
+		return err
 	}
 	if r.client, err = lifecycle.NewClient("bench", quiet()); err != nil {
 		return err
@@ -88,7 +116,7 @@ func (r *rig) fill(ctx context.Context, slots int) error {
 		return fmt.Errorf("make a client of the queue: %w", err)
 	}
 	return pgx.BeginFunc(ctx, r.admin, func(tx pgx.Tx) error {
-		set := []lifecycle.Configured{{Name: poolName, Type: "static", Info: provisioner.Info{Types: []provisioner.ResourceType{provisioner.Runtime}}}}
+		set := []lifecycle.Configured{{Name: poolName, Type: kind, Info: provisioner.Info{Types: []provisioner.ResourceType{provisioner.Runtime}}}}
 		if err := r.client.RegisterProvisioners(ctx, tx, set, poolName); err != nil {
 			return err
 		}
@@ -113,11 +141,13 @@ func (r *rig) create(ctx context.Context, ids ...uuid.UUID) error {
 
 // worker is a whole worker in this process.
 type worker struct {
-	engine *reconcile.Engine
-	river  *river.Client[pgx.Tx]
-	pools  []*pgxpool.Pool
+	engine  *reconcile.Engine
+	river   *river.Client[pgx.Tx]
+	backend provisioner.Provisioner
+	pools   []*pgxpool.Pool
 }
 
+// work starts one. It watches its backend, if that can be watched. began is told of each job that does nothing.
 func (r *rig) work(ctx context.Context, began func(noopArgs)) (w *worker, err error) {
 	w = &worker{}
 	defer func() {
@@ -135,15 +165,14 @@ func (r *rig) work(ctx context.Context, began func(noopArgs)) (w *worker, err er
 		return w, err
 	}
 	w.pools = append(w.pools, own)
-	backend, err := static.Factory(dbstatic.New(pool))(poolName, r.spec, provisioner.Options{})
-	if err != nil {
+	if w.backend, err = r.backend(pool); err != nil {
 		return w, err
 	}
 	client, err := lifecycle.NewClient("worker", quiet())
 	if err != nil {
 		return w, err
 	}
-	w.engine = reconcile.New(reconcile.Config{Pool: pool, Lifecycle: client, Provisioners: map[string]provisioner.Provisioner{poolName: backend}, Logger: quiet(), Version: "bench"})
+	w.engine = reconcile.New(reconcile.Config{Pool: pool, Lifecycle: client, Provisioners: map[string]provisioner.Provisioner{poolName: w.backend}, Logger: quiet(), Version: "bench"})
 	if err := w.engine.Start(ctx); err != nil {
 		return w, err
 	}
@@ -175,6 +204,9 @@ func (w *worker) stop() error {
 	}
 	if w.engine != nil {
 		errs = append(errs, w.engine.Stop(ctx))
+	}
+	if c, ok := w.backend.(io.Closer); ok {
+		errs = append(errs, c.Close())
 	}
 	for _, p := range w.pools {
 		p.Close()

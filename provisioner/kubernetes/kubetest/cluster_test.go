@@ -22,6 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/stretchr/testify/require"
+
+	"berth/internal/kuberun"
 )
 
 var readPods = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}}}
@@ -121,9 +123,9 @@ func beParent() {
 		os.Exit(1)
 	}
 	if os.Getenv(parentEnv) == "hung" {
-		_ = c.signal(syscall.SIGSTOP)
+		_ = c.plane.Signal(syscall.SIGSTOP)
 	}
-	fmt.Println(c.process.cmd.Process.Pid, c.dir)
+	fmt.Println(c.plane.PID(), c.plane.Dir())
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
@@ -149,7 +151,7 @@ func TestEndsWithItsParent(t *testing.T) {
 		require.NoError(t, cmd.Process.Kill())
 		_ = cmd.Wait()
 		until(t, "the control plane is gone: "+how, func(context.Context) (bool, error) { return gone(pid), nil })
-		sweep(0)
+		kuberun.Sweep()
 		require.NoDirExists(t, dir)
 	}
 }
@@ -178,10 +180,4 @@ func TestFaultyStart(t *testing.T) {
 	require.ErrorContains(t, err, `start the control plane: exit status 1: `)
 	require.ErrorContains(t, err, `"many"`)
 	require.NotContains(t, err.Error(), "\n")
-}
-
-func TestArgs(t *testing.T) {
-	t.Parallel()
-	require.Empty(t, Options{}.args())
-	require.Equal(t, []string{"--nodes", "2", "--memory", "1Gi"}, Options{Nodes: 2, Memory: "1Gi"}.args())
 }

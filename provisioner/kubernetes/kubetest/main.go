@@ -65,5 +65,5 @@ func end() error {
 	if c == nil {
 		return nil
 	}
-	return c.close()
+	return c.plane.Close()
 }

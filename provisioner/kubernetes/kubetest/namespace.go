@@ -68,10 +68,7 @@ func (c *Cluster) Namespace(t testing.TB) *Namespace {
 
 // delete has the namespace deleted, if the control plane runs.
 func (n *Namespace) delete(ctx context.Context) error {
-	n.Cluster.mu.Lock()
-	running := n.Cluster.process != nil
-	n.Cluster.mu.Unlock()
-	if !running {
+	if !n.Cluster.plane.Running() {
 		return nil
 	}
 	err := n.Client.CoreV1().Namespaces().Delete(ctx, n.Name, metav1.DeleteOptions{})

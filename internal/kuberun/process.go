@@ -1,4 +1,4 @@
-package kubetest
+package kuberun
 
 import (
 	"bufio"
@@ -27,7 +27,7 @@ func launch(program string, args []string, log string) (*process, error) {
 		return nil, err
 	}
 	defer stderr.Close()
-	cmd := exec.Command(program, args...) //nolint:noctx // it outlives the test that starts it
+	cmd := exec.Command(program, args...) //nolint:noctx // it outlives the call that starts it
 	p := &process{cmd: cmd, ready: make(chan string, 1), ended: make(chan struct{})}
 	p.cmd.Stderr = stderr
 	p.cmd.SysProcAttr = attributes()
