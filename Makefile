@@ -11,7 +11,7 @@ SOAK ?= 3
 PKG ?= ./...
 
 # What tests of these packages need to be built first.
-PLANE = $(if $(filter ./... ./provisioner/... ./provisioner/kubernetes%,$(PKG)),testkube)
+PLANE = $(if $(filter ./... ./provisioner/... ./provisioner/kubernetes% ./internal/... ./internal/trials,$(PKG)),testkube)
 TEST = @GO="$(GO)" tools/test.sh "$(PKG)"
 
 BUILD = CGO_ENABLED=0 $(GO) build -trimpath -o bin/worker ./cmd/worker

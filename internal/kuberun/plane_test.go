@@ -67,7 +67,7 @@ func TestStartThatIsGivenUp(t *testing.T) { //nolint:paralleltest // it sets the
 	require.EqualError(t, err, "start the control plane: no patience")
 }
 
-func TestSweep(t *testing.T) { //nolint:paralleltest // it sets the environment
+func TestSweep(t *testing.T) {
 	standIn(t, serves)
 	t.Setenv("TMPDIR", t.TempDir())
 	p, err := Open(t.Context(), Options{}, t.Logf)

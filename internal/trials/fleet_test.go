@@ -105,9 +105,10 @@ func (f *fleet) readLogs() {
 
 // riversOwn is what River logs as errors of its own that it tries again, or that does not matter any more.
 var riversOwn = []string{
-	"leadership.Elector: Error attempting", // who leads its tidying: a process that slept finds its time over
-	"timed out after",                      // it limits its own statements: a process that slept, or a busy machine, finds that time over
-	"Error unlistening on topic",           // stopped while it waits for a notification, it has closed that connection before
+	"leadership.Elector: Error attempting",   // who leads its tidying: a process that slept finds its time over
+	"timed out after",                        // it limits its own statements: a process that slept, or a busy machine, finds that time over
+	"Failed to send job insert notification", // stopped while it wakes somebody: the job is there, and is found without
+	"Error unlistening on topic",             // stopped while it waits for a notification, it has closed that connection before
 }
 
 func bad(line string) bool {

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// A moment is when, about a statement or a call.
+// A moment is when, about a statement, a call, or a request that writes to a cluster.
 type moment string
 
 const (
-	before   moment = "before"   // a statement is sent
+	before   moment = "before"   // a statement or a request is sent
 	sent     moment = "sent"     // and not answered yet
 	answered moment = "answered" // by the server, and nobody has read it
 	begun    moment = "begun"    // a call, and nothing is done yet
@@ -20,7 +20,7 @@ const (
 // A hold is where a worker stands still and says so, until it is told to go on.
 type hold struct {
 	When   moment
-	What   string // a part of a statement's text, or the method that is called
+	What   string // a part of a statement's text, the method that is called, or what a request does: see written
 	Commit bool   // at the COMMIT of the transaction that the statement is part of
 	Skip   int    // so many times it passes first
 }
@@ -50,12 +50,13 @@ func (h *holds) arm(at hold) {
 	h.armed = &at
 }
 
-// pass stands still if this is the place.
-func (h *holds) pass(when moment, what string, commit bool) {
-	if h.here(when, what, commit) {
+// pass stands still if this is the place, and reports whether it did.
+func (h *holds) pass(when moment, what string, commit bool) (held bool) {
+	if held = h.here(when, what, commit); held {
 		h.say("at")
 		<-h.on
 	}
+	return held
 }
 
 func (h *holds) here(when moment, what string, commit bool) bool {

@@ -76,22 +76,31 @@ func TestKilledAtEachStep(t *testing.T) {
 
 // unrest has deployments change their minds until the function that it returns is called.
 func (f *fleet) unrest(ids []uuid.UUID) (calm func()) {
+	changes := []change{(*lifecycle.Client).Stop, (*lifecycle.Client).Start, (*lifecycle.Client).Restart}
+	return f.again(50*time.Millisecond, func(ctx context.Context, tx pgx.Tx) error {
+		return changes[rand.N(len(changes))](f.admin, ctx, tx, someOf(ids, len(ids)/10)...)
+	})
+}
+
+// someOf picks so many at random.
+func someOf(ids []uuid.UUID, n int) []uuid.UUID {
+	some := make([]uuid.UUID, n)
+	for i, at := range rand.Perm(len(ids))[:n] {
+		some[i] = ids[at]
+	}
+	return some
+}
+
+// again does something in a transaction, again and again, until the function that it returns is called.
+func (f *fleet) again(every time.Duration, do func(context.Context, pgx.Tx) error) (end func()) {
 	quiet := make(chan struct{})
 	var wg sync.WaitGroup
 	var failed error
 	wg.Go(func() {
-		changes := []change{(*lifecycle.Client).Stop, (*lifecycle.Client).Start, (*lifecycle.Client).Restart}
-		tick := time.NewTicker(50 * time.Millisecond)
+		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for failed == nil {
-			some := make([]uuid.UUID, len(ids)/10)
-			for i, n := range rand.Perm(len(ids))[:len(some)] {
-				some[i] = ids[n]
-			}
-			do := changes[rand.N(len(changes))]
-			failed = pgx.BeginFunc(context.Background(), f.Pool, func(tx pgx.Tx) error {
-				return do(f.admin, context.Background(), tx, some...)
-			})
+			failed = pgx.BeginFunc(context.Background(), f.Pool, func(tx pgx.Tx) error { return do(context.Background(), tx) })
 			select {
 			case <-quiet:
 				return

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"berth/db/dbtest"
+	"berth/provisioner/kubernetes/kubetest"
 )
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(orderEnv); text != "" {
 		os.Exit(work(text))
 	}
-	dbtest.Main(m)
+	dbtest.Main(kubetest.Ending(m))
 }
 
 // times scales what a trial does again and again.

@@ -50,11 +50,14 @@ func (f *fleet) launch(change ...func(*order)) *process {
 	}
 	text, err := json.Marshal(o)
 	require.NoError(f.t, err)
+	self, err := os.Executable()
+	require.NoError(f.t, err)
 	n := int(f.started.Add(1))
 	p := &process{
 		t: f.t, name: "worker " + strconv.Itoa(n), said: make(chan string, 100), ended: make(chan struct{}),
-		log: filepath.Join(f.logs, fmt.Sprintf("%03d.log", n)), cmd: exec.CommandContext(f.t.Context(), os.Args[0]),
+		log: filepath.Join(f.logs, fmt.Sprintf("%03d.log", n)), cmd: exec.CommandContext(f.t.Context(), self),
 	}
+	p.cmd.Dir = f.t.TempDir()
 	p.cmd.Env = append(os.Environ(), orderEnv+"="+string(text))
 	file, err := os.Create(p.log)
 	require.NoError(f.t, err)
@@ -96,6 +99,18 @@ func (p *process) hears(word string) string {
 		case <-late:
 			require.FailNow(p.t, p.name+" did not say "+word+" in time")
 		}
+	}
+}
+
+// heard reports whether the next thing that it said begins with a word.
+func (p *process) heard(word string) bool {
+	p.t.Helper()
+	select {
+	case line, ok := <-p.said:
+		require.True(p.t, ok, "%s ended before it said %s", p.name, word)
+		return strings.HasPrefix(line, word)
+	default:
+		return false
 	}
 }
 

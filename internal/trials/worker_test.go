@@ -28,6 +28,7 @@ import (
 	"berth/jobs"
 	"berth/lifecycle"
 	"berth/provisioner"
+	"berth/provisioner/kubernetes"
 	"berth/provisioner/static"
 	"berth/reconcile"
 )
@@ -47,9 +48,10 @@ type order struct {
 
 // A backend is one that workers have configured.
 type backend struct {
-	Type  string          // world or static
-	Delay time.Duration   // of a step in the world
-	Spec  json.RawMessage // of a static pool
+	Type    string          // world, static or kubernetes
+	Delay   time.Duration   // of a step in the world
+	Spec    json.RawMessage // of a static pool or a cluster
+	Cluster string          // the kubeconfig of an administrator, to whose cluster requests are forwarded, so that they can be held
 }
 
 // worker is what runs in a worker process.
@@ -58,6 +60,7 @@ type worker struct {
 	log     *slog.Logger
 	holds   *holds
 	runs    runs
+	sends   underWay     // requests that write to a cluster
 	refused atomic.Int64 // writes that came after the lease was lost
 }
 
@@ -110,6 +113,7 @@ func (w *worker) listen() {
 		case "drain":
 			go func() {
 				w.runs.drain()
+				w.sends.drain()
 				say(fmt.Sprint("drained ", w.refused.Load()))
 			}()
 		}
@@ -189,6 +193,14 @@ func (w *worker) backend(pool *pgxpool.Pool, name string, b backend) (*tapped, e
 	case static.Type:
 		p, err := static.Factory(dbstatic.New(pool))(name, b.Spec, provisioner.Options{})
 		return &tapped{p, w}, err
+	case kubernetes.Type:
+		if b.Cluster != "" {
+			if err := w.forward(b.Cluster); err != nil {
+				return nil, err
+			}
+		}
+		p, err := clusters(name, b.Spec, provisioner.Options{})
+		return &tapped{p, w}, err
 	}
 	return nil, fmt.Errorf("no type %q", b.Type)
 }
@@ -253,9 +265,7 @@ func (t *tapped) Watch(ctx context.Context, changed func(uuid.UUID)) error {
 // runs is the engine, and what of it is under way.
 type runs struct {
 	jobs.Driver
-
-	mu   sync.Mutex
-	open map[chan struct{}]bool
+	underWay
 }
 
 // Drive passes on.
@@ -268,34 +278,4 @@ func (r *runs) Drive(ctx context.Context, resource uuid.UUID, name string) error
 func (r *runs) DriveBackground(ctx context.Context, resource uuid.UUID, name string) error {
 	defer r.begin()()
 	return r.Driver.DriveBackground(ctx, resource, name)
-}
-
-// begin notes a run until it ends.
-func (r *runs) begin() (ended func()) {
-	end := make(chan struct{})
-	r.mu.Lock()
-	if r.open == nil {
-		r.open = map[chan struct{}]bool{}
-	}
-	r.open[end] = true
-	r.mu.Unlock()
-	return func() {
-		r.mu.Lock()
-		delete(r.open, end)
-		r.mu.Unlock()
-		close(end)
-	}
-}
-
-// drain waits for the end of all runs that are under way now.
-func (r *runs) drain() {
-	r.mu.Lock()
-	var open []chan struct{}
-	for end := range r.open {
-		open = append(open, end)
-	}
-	r.mu.Unlock()
-	for _, end := range open {
-		<-end
-	}
 }

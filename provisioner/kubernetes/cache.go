@@ -96,7 +96,7 @@ func (c *cache) put(t *thing) {
 	if _, known := c.edited[t.id]; t.isEdited() && !known {
 		c.edited[t.id] = time.Now()
 	}
-	if t.isNews(was) && !(t.leaving && isTornDown(of)) {
+	if t.isNews(was) && (!t.leaving || !isTornDown(of)) {
 		c.changed(t.id)
 	}
 }

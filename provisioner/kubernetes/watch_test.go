@@ -96,7 +96,7 @@ func (w *wire) closeAll() {
 type deafened struct {
 	io.ReadCloser
 	wire *wire
-	ctx  context.Context
+	ctx  context.Context //nolint:containedctx // of the one request
 }
 
 func (d *deafened) Read(p []byte) (int, error) {
