@@ -43,6 +43,7 @@ var reasons = map[string]matter{
 	"ProvisionerPaused":  {"its provisioner is paused: nothing there is made, repaired or restarted", "worker provisioner resume " + thisProvisioner},
 	"FailedCreate":       {"the cluster lets in no pod of it", "see the message: what it asks for is refused; mend the template or the namespace; it is tried again by itself"},
 	"Leaving":            {"what was there before is not gone yet", "see what the message names, and who holds it: a finalizer is taken off by whoever put it there"},
+	"Contested":          {"it runs, and something else keeps writing a field that its template sets, and has it now", "take the field that the message names out of the template, or stop what else writes it"},
 	"NameTaken":          {"an object of its name is there, and is somebody else's", "see the object that the message names, and delete it if nobody needs it; " + tryAgain},
 	"NotReady":           {"it is made, and not ready yet", "see the message, and the pods it names; it is looked at again by itself"},
 	"PodSecurity":        {"the namespace forbids pods like this", "mend the template, or the pod-security labels of the namespace; it is tried again by itself"},

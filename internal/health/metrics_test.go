@@ -3,6 +3,7 @@ package health
 import (
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -107,9 +108,9 @@ berth_waiting_slots{provisioner="b"} 6
 
 	ages := map[string]time.Duration{}
 	for _, m := range ageForm.FindAllStringSubmatch(b.get("/metrics"), -1) {
-		d, err := time.ParseDuration(m[2] + "s")
+		seconds, err := strconv.ParseFloat(m[2], 64)
 		require.NoError(t, err)
-		ages[m[1]] = d
+		ages[m[1]] = time.Duration(seconds * float64(time.Second))
 	}
 	for name, least := range map[string]time.Duration{
 		`berth_queue_age_seconds{queue="shared"}`:        0,
