@@ -55,6 +55,12 @@ func TestContested(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, "another", d.Spec.Template.Spec.Containers[0].Image, "the rest is ours")
 	require.EqualValues(t, 2, *d.Spec.Replicas)
+
+	drive(t, k.Hibernate, r, provisioner.PhaseHibernated)
+	require.Empty(t, drive(t, k.Reconcile, r, provisioner.PhaseReady).Reason)
+	d, err = deployments.Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, *d.Spec.Replicas, "made anew as it is asked for")
 }
 
 // A field that the template does not set is another's from the start, and no drift.

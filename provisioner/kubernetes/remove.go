@@ -46,6 +46,7 @@ func (k *Kubernetes) Hibernate(ctx context.Context, r *provisioner.Resource) (pr
 		}
 	}
 	n.Leaving, n.Parked, n.Anchor, n.Quotas = "", true, "", ""
+	n.Contests = nil // what is made anew may be left alone by others
 	for key := range n.Seen {
 		if !strings.HasPrefix(key, volumePrefix) {
 			delete(n.Seen, key)
