@@ -86,16 +86,20 @@ func (p *Plane) Start(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startBound, fmt.Errorf("it was not usable after %v", startBound))
 	defer cancel()
-	select {
-	case path, ok := <-started.ready:
-		if ok {
-			p.process, p.kubeconfig = started, path
-			return nil
+	for ready := started.ready; err == nil; {
+		select {
+		case path, ok := <-ready:
+			if ok {
+				p.process, p.kubeconfig = started, path
+				return nil
+			}
+			ready = nil // it will not say so any more: it ends, or is ended
+		case <-started.ended:
+			err = errors.Join(started.wait(), errors.New(lastLine(log)))
+		case <-ctx.Done():
+			err = errors.Join(context.Cause(ctx), started.signal(syscall.SIGKILL))
+			_ = started.wait() // killed, as it was told
 		}
-		err = errors.Join(started.wait(), errors.New(lastLine(log)))
-	case <-ctx.Done():
-		err = errors.Join(context.Cause(ctx), started.signal(syscall.SIGKILL))
-		_ = started.wait() // killed, as it was told
 	}
 	return fmt.Errorf("start the control plane: %s", strings.ReplaceAll(err.Error(), "\n", ": "))
 }
