@@ -10,8 +10,6 @@ COUNT ?= 20
 SOAK ?= 3
 PKG ?= ./...
 
-# What tests of these packages need to be built first.
-PLANE = $(if $(filter ./... ./provisioner/... ./provisioner/kubernetes% ./internal/... ./internal/trials,$(PKG)),testkube)
 TEST = @GO="$(GO)" tools/test.sh "$(PKG)"
 
 BUILD = CGO_ENABLED=0 $(GO) build -trimpath -o bin/worker ./cmd/worker
@@ -26,16 +24,20 @@ demo: ## Show it at work on a private Postgres, then serve until Ctrl-C (ARGS="-
 	@$(BUILD) && exec bin/worker dev $(ARGS)
 
 .PHONY: test
-test: $(PLANE) ## Run all tests (PKG=./reconcile for one package)
-	$(TEST) -timeout 20m
+test: ## Run all tests but those on a Kubernetes control plane (PKG=./reconcile for one package)
+	$(TEST) -short -timeout 20m
 
 .PHONY: race
-race: $(PLANE) ## Run all tests under the race detector, nothing from the cache
-	$(TEST) -race -count=1 -timeout 40m
+race: ## The same under the race detector, nothing from the cache
+	$(TEST) -short -race -count=1 -timeout 40m
+
+.PHONY: test-kube
+test-kube: testkube vet-testkube ## Run all tests of the packages that use the control plane (ARGS=-race)
+	@GO="$(GO)" tools/test.sh "./provisioner/kubernetes/... ./internal/trials" -timeout 60m $(ARGS)
 
 .PHONY: soak
 soak: export BERTH_SOAK = $(SOAK)
-soak: $(PLANE) ## Run all tests again and again under the race detector, the trials of whole workers longer (COUNT=20 SOAK=3)
+soak: testkube ## Run all tests again and again under the race detector, the trials of whole workers longer (COUNT=20 SOAK=3)
 	$(TEST) -race -count=$(COUNT) -failfast -timeout 24h
 
 .PHONY: bench
@@ -64,7 +66,7 @@ lint: ## Lint, the import arrows and the formatting included
 	$(GOLANGCI) run ./...
 
 .PHONY: check
-check: check-generated check-format vet vet-testkube lint check-arrows check-compose race ## Run all that CI runs
+check: check-generated check-format vet lint check-arrows check-compose race ## Run all that CI runs
 
 # The parts of `check`, for CI and for when one of them failed.
 
