@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"berth/internal/filelock"
 )
 
 // kept is how many programs stay in the cache: other checkouts may use other ones.
@@ -43,7 +45,7 @@ func (s *source) program(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
-	held, err := lock(ctx, filepath.Join(s.cache, "lock"), func() { s.logf("waiting for another process that builds the control plane") })
+	held, err := filelock.Lock(ctx, filepath.Join(s.cache, "lock"), func() { s.logf("waiting for another process that builds the control plane") })
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"berth/internal/filelock"
 )
 
 const workerEnv = "BERTH_KUBEBUILD_TEST_DIR" // makes this program one that wants the program of a module, as a test process does
@@ -125,7 +127,7 @@ func TestWaitsNoLongerThanAsked(t *testing.T) {
 	t.Parallel()
 	_, s := small(t, "one")
 	require.NoError(t, os.Mkdir(s.cache, 0o700))
-	held, err := lock(t.Context(), filepath.Join(s.cache, "lock"), func() {})
+	held, err := filelock.Lock(t.Context(), filepath.Join(s.cache, "lock"), nil)
 	require.NoError(t, err)
 	impatient := errors.New("no patience")
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -220,3 +220,15 @@ func (s *Server) down(ctx context.Context, sig syscall.Signal) error {
 
 // tail is the end of a program's output, enough to see what went wrong.
 func tail(out []byte) string { return string(out[max(0, len(out)-1000):]) }
+
+// pause waits, or returns ctx's cause.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"berth/internal/filelock"
 )
 
 // stopBound is how long a server may take to stop; it ends its sessions at once, so only a last checkpoint takes time.
@@ -92,12 +94,12 @@ func start(ctx context.Context, o Options, f *finder, home string) (*Server, err
 
 // join makes this process a user of the cluster, which runs afterwards.
 func (s *Server) join(ctx context.Context) error {
-	held, err := lock(ctx, s.dir+".lock")
+	held, err := s.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = held.Close() }()
-	users, err := share(s.dir + ".users")
+	users, err := filelock.Share(s.dir + ".users") // nobody has the exclusive one for longer than a look
 	if err != nil {
 		return err
 	}
@@ -107,6 +109,15 @@ func (s *Server) join(ctx context.Context) error {
 	}
 	s.users = users
 	return nil
+}
+
+// lock keeps others from starting and stopping the cluster.
+func (s *Server) lock(ctx context.Context) (*os.File, error) {
+	held, err := filelock.Lock(ctx, s.dir+".lock", nil)
+	if err != nil {
+		return nil, fmt.Errorf("wait for another process that starts or stops Postgres: %w", err)
+	}
+	return held, nil
 }
 
 // URL is the connection string of a database of the cluster. It holds no password.
@@ -133,7 +144,7 @@ func (s *Server) Restart(ctx context.Context, immediate bool) error {
 	if s.users == nil {
 		return errors.New("restart Postgres: it was closed")
 	}
-	held, err := lock(ctx, s.dir+".lock")
+	held, err := s.lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -161,12 +172,12 @@ func (s *Server) Close() error {
 	users := s.users
 	s.users = nil
 	defer func() { _ = users.Close() }()
-	held, err := lock(ctx, s.dir+".lock")
+	held, err := s.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = held.Close() }()
-	if last, err := tryLock(users); err != nil || !last {
+	if last, err := filelock.Try(users); err != nil || !last {
 		return err // nil: others use it
 	}
 	begun := time.Now()

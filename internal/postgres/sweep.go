@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"berth/internal/filelock"
 )
 
 // temporaryPrefix begins the names of temporary clusters; the pid of their owner follows.
@@ -38,12 +40,12 @@ func sweep(ctx context.Context, dir string, logf func(string, ...any)) {
 
 func sweepOne(ctx context.Context, cluster string) error {
 	for _, suffix := range []string{".lock", ".users"} {
-		f, err := openLock(cluster + suffix)
+		f, err := filelock.Open(cluster + suffix)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = f.Close() }()
-		if ok, err := tryLock(f); err != nil || !ok {
+		if ok, err := filelock.Try(f); err != nil || !ok {
 			return err // nil: it is in use after all
 		}
 	}

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func (k *Kubernetes) contend(ctx context.Context, n *notes, w wish, was *unstruc
 		if mine := n.Seen[w.key].Version; c.After != mine {
 			c.Rounds, c.After = c.Rounds+1, mine
 		}
-		c.Last, c.By = now, otherManagers(was)
+		c.Last, c.By = now, cmp.Or(strings.Join(otherManagers(was), ", "), "somebody")
 		again = again || c.isLost()
 	}
 	return again, nil
@@ -113,17 +114,13 @@ func (n *notes) healthy() provisioner.Observation {
 }
 
 // otherManagers are who else writes an object, its controllers left out.
-func otherManagers(o *unstructured.Unstructured) string {
-	var names []string
+func otherManagers(o *unstructured.Unstructured) (names []string) {
 	for _, m := range o.GetManagedFields() {
 		if m.Manager != Manager && m.Subresource != "status" && !slices.Contains(names, m.Manager) {
 			names = append(names, m.Manager)
 		}
 	}
-	if len(names) == 0 {
-		return "somebody"
-	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // doubled says who stands in the way where a cluster finds an entry of a list twice: one that is ours now, and one that another manager
@@ -133,12 +130,7 @@ func doubled(w wish, was *unstructured.Unstructured, err error) error {
 	if !errors.As(err, &told) || !strings.Contains(told.text, "Duplicate value") {
 		return err
 	}
-	var names []string
-	for _, m := range was.GetManagedFields() {
-		if m.Manager != Manager && m.Subresource == "" && m.Operation != "" && m.FieldsV1 != nil {
-			names = append(names, m.Manager)
-		}
-	}
+	names := otherManagers(was)
 	if len(names) == 0 {
 		return err
 	}
