@@ -41,7 +41,14 @@ soak: testkube ## Run all tests again and again under the race detector, the tri
 	$(TEST) -race -count=$(COUNT) -failfast -timeout 24h
 
 .PHONY: bench
-bench: ## Measure side by side with bare River jobs, pgbench and plain apply on a control plane, and print the ratios
+bench: bench-postgres bench-cluster ## Measure side by side with bare River jobs, pgbench and plain apply on a control plane, and print the ratios
+
+.PHONY: bench-postgres
+bench-postgres: ## What of it needs no cluster, with the machine to itself
+	@$(BUILD) && exec bin/worker bench $(ARGS)
+
+.PHONY: bench-cluster
+bench-cluster: ## What of it is measured on a control plane
 	@$(BUILD) && exec $(GO) run ./tools/testkube sh -c 'exec bin/worker bench --kubeconfig "$$KUBECONFIG" "$$@"' bench $(ARGS)
 
 .PHONY: build

@@ -15,7 +15,7 @@ type benchCommand struct {
 	Only       []string `name:"only" placeholder:"WHAT" help:"Measure only these: ${bench_names}. All if not given."`
 	Quick      bool     `name:"quick" help:"Small sizes, to see that it runs. Its figures mean nothing."`
 	Fsync      bool     `name:"fsync" negatable:"" default:"true" help:"Whether the private Postgres flushes its log to disk."`
-	Kubeconfig string   `name:"kubeconfig" placeholder:"FILE" help:"The cluster for what is measured on one: the current context of this file. If not given that is left out."`
+	Kubeconfig string   `name:"kubeconfig" placeholder:"FILE" help:"Measure what is measured on a cluster, and only that, on the current context of this file. If not given all else is measured."`
 	Namespace  string   `name:"namespace" placeholder:"NAME" help:"A namespace there to measure in; what is made in it is removed. If not given one is made for each measurement, and deleted."`
 	Templates  string   `name:"templates" placeholder:"DIR" default:"${bench_templates}" help:"The templates of a deployment there, as *.yaml. ${bench_templates} if not given."`
 }
@@ -27,7 +27,9 @@ func (c *benchCommand) Validate() error {
 		case !slices.Contains(bench.Names(), name):
 			return fmt.Errorf("--only: %q is not measured: choose of %s", name, strings.Join(bench.Names(), ", "))
 		case c.Kubeconfig == "" && slices.Contains(bench.OnCluster(), name):
-			return fmt.Errorf("--only: %q is measured on a cluster: give --kubeconfig FILE too, or run make bench, which starts one", name)
+			return fmt.Errorf("--only: %q is measured on a cluster: give --kubeconfig FILE too, or run make bench-cluster, which starts one", name)
+		case c.Kubeconfig != "" && !slices.Contains(bench.OnCluster(), name):
+			return fmt.Errorf("--only: %q is not measured on a cluster: leave --kubeconfig out", name)
 		}
 	}
 	if c.Namespace != "" && c.Kubeconfig == "" {
@@ -36,15 +38,10 @@ func (c *benchCommand) Validate() error {
 	return nil
 }
 
-// onCluster says whether anything is to be measured on the cluster.
-func (c *benchCommand) onCluster() bool {
-	return c.Kubeconfig != "" && (len(c.Only) == 0 || slices.ContainsFunc(c.Only, func(name string) bool { return slices.Contains(bench.OnCluster(), name) }))
-}
-
 // Run measures on a server of its own: the measurements empty tables.
 func (c *benchCommand) Run(ctx context.Context, a *app) (err error) {
 	var cluster *bench.Cluster
-	if c.onCluster() { // before anything takes time
+	if c.Kubeconfig != "" { // before anything takes time
 		if cluster, err = bench.OpenCluster(ctx, bench.ClusterOptions{Kubeconfig: c.Kubeconfig, Namespace: c.Namespace, Templates: c.Templates}); err != nil {
 			return err
 		}

@@ -41,6 +41,7 @@ func TestBenchRefuses(t *testing.T) {
 	}{
 		"nothing of the name":     {[]string{"--only", "nothing"}, []string{`--only: "nothing" is not measured: choose of backlog,`, "cluster-watch"}},
 		"no cluster":              {[]string{"--only", "cluster-rate"}, []string{`--only: "cluster-rate" is measured on a cluster: give --kubeconfig FILE`}},
+		"not on a cluster":        {[]string{"--only", "latency", "--kubeconfig", silent}, []string{`--only: "latency" is not measured on a cluster: leave --kubeconfig out`}},
 		"a namespace of none":     {[]string{"--namespace", "tenants"}, []string{`--namespace: "tenants" is one of a cluster, and none is named: give --kubeconfig FILE`}},
 		"no such file":            {[]string{"--kubeconfig", dir + "/none", "--templates", templates}, []string{"--kubeconfig: ", `/none"`, "can not be read: no such file or directory: name a kubeconfig file"}},
 		"no kubeconfig":           {[]string{"--kubeconfig", kubeconfig("text", "hello"), "--templates", templates}, []string{"--kubeconfig: ", "is not a kubeconfig file"}},
@@ -59,5 +60,4 @@ func TestBenchRefuses(t *testing.T) {
 			}
 		})
 	}
-	require.Zero(t, worker(t.Context(), nil, "bench", "--quick", "--no-fsync", "--only", "latency", "--kubeconfig", silent).status, "it is not asked for")
 }

@@ -145,6 +145,9 @@ const (
 
 	KubernetesSecondLook = 2 * time.Second // after an edit by hand was seen: one that is there still is repaired
 
+	KubernetesBinding = 30 * time.Second       // in which a new disk is bound, and a pod that waits for it is no fault
+	KubernetesLinger  = 250 * time.Millisecond // that a call waits for what it made to be ready
+
 	KubernetesSilence  = 3 * time.Minute        // a watch that says nothing for so long is made anew: a cluster says something each minute
 	KubernetesRetry    = 200 * time.Millisecond // before a watch that failed is tried again, growing
 	KubernetesRetryMax = 15 * time.Second       // to this

@@ -20,12 +20,20 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
+// garbage is how many percent of what is in use may be garbage before it is collected, if GOGC does not say so. Memory is what a machine
+// that tests has more of than processors.
+const garbage = 300
+
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdin, os.Stdout); err != nil {

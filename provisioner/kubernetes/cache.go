@@ -19,13 +19,16 @@ type cache struct {
 	mu      sync.Mutex
 	kinds   map[schema.GroupKind]*watchedKind // empty while nothing is watched
 	things  map[uuid.UUID]map[string]*thing
-	owners  map[types.UID]uuid.UUID // of what makes pods, for the events that name it
+	owners  map[types.UID]uuid.UUID // of what makes pods and of disks that are made, for the events that name them
 	events  map[types.UID]string    // what the last one said
 	full    map[uuid.UUID]bool      // whose pods a quota does not let in
 	quotas  map[string]string
 	edited  map[uuid.UUID]time.Time // when something of a resource was first seen to be edited
 	silence time.Duration           // after which nothing is relied on
 	changed func(uuid.UUID)
+	mute    bool                    // while what is heard is no news
+	waiters map[uuid.UUID]*waiter   // calls that hear of a resource instead
+	later   map[uuid.UUID]time.Time // when to look whether what is wrong with a resource has passed
 }
 
 type watchedKind struct {
@@ -39,6 +42,7 @@ func newCache() *cache {
 	return &cache{
 		things: map[uuid.UUID]map[string]*thing{}, owners: map[types.UID]uuid.UUID{}, events: map[types.UID]string{},
 		full: map[uuid.UUID]bool{}, quotas: map[string]string{}, edited: map[uuid.UUID]time.Time{},
+		waiters: map[uuid.UUID]*waiter{}, later: map[uuid.UUID]time.Time{},
 	}
 }
 
@@ -83,8 +87,12 @@ func (c *cache) put(t *thing) {
 	}
 	was := of[t.key]
 	of[t.key] = t
-	if t.role == roleObject && !t.still {
+	switch {
+	case t.role == roleObject && !t.still, t.role == roleDisk && !t.bound:
 		c.owners[t.uid] = t.id
+	case t.role == roleDisk: // what was said while it was not bound is over
+		delete(c.owners, t.uid)
+		delete(c.events, t.uid)
 	}
 	switch {
 	case t.full:
@@ -96,12 +104,16 @@ func (c *cache) put(t *thing) {
 	if _, known := c.edited[t.id]; t.isEdited() && !known {
 		c.edited[t.id] = time.Now()
 	}
-	if t.isNews(was) && (!t.leaving || !isTornDown(of)) {
-		c.changed(t.id)
+	if time.Now().Before(t.passes) {
+		c.later[t.id] = t.passes
 	}
+	if t.isNews(was) && (!t.leaving || !isTornDown(of)) {
+		c.tell(t.id)
+	}
+	c.stir(t.id)
 }
 
-// lookAgain tells of edits that are there still after a while.
+// lookAgain tells of edits that are there still after a while, and of what was expected to pass and did not.
 func (c *cache) lookAgain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +124,19 @@ func (c *cache) lookAgain() {
 		delete(c.edited, id)
 		for _, t := range c.things[id] {
 			if t.isEdited() {
-				c.changed(id)
+				c.tell(id)
+				break
+			}
+		}
+	}
+	for id, passes := range c.later {
+		if time.Now().Before(passes) {
+			continue
+		}
+		delete(c.later, id)
+		for _, t := range c.things[id] {
+			if t.role == rolePod && t.isFaulted() {
+				c.tell(id)
 				break
 			}
 		}
@@ -138,8 +162,9 @@ func (c *cache) drop(t *thing) {
 		delete(c.full, t.id)
 	}
 	if !left || t.role != rolePod && !isTornDown(of) {
-		c.changed(t.id)
+		c.tell(t.id)
 	}
+	c.stir(t.id)
 }
 
 // isTornDown: the anchor goes first where all is to go.
@@ -167,18 +192,15 @@ func (c *cache) replace(kind schema.GroupKind, all []*thing) {
 			}
 		}
 	}
-	tell, k := c.changed, c.kinds[kind]
-	if !k.synced {
-		c.changed = func(uuid.UUID) {} // at first all is new, and no news
-	}
+	k := c.kinds[kind]
+	c.mute = !k.synced // at first all is new, and no news
 	for _, t := range gone {
 		c.drop(t)
 	}
 	for _, t := range all {
 		c.put(t)
 	}
-	c.changed = tell
-	k.synced = true
+	c.mute, k.synced = false, true
 }
 
 // event takes in what the cluster says of an object of ours.
@@ -197,7 +219,7 @@ func (c *cache) event(o *unstructured.Unstructured) {
 	if text("reason") == "FailedCreate" && refusedPods(o, text("message")).reason == reasonQuota {
 		c.full[id] = true
 	}
-	c.changed(id)
+	c.tell(id)
 }
 
 // quota takes in what a quota allows and what is used of it. Whoever is kept out looks again when that changes.
@@ -212,6 +234,6 @@ func (c *cache) quota(o *unstructured.Unstructured, gone bool) {
 		return
 	}
 	for id := range c.full {
-		c.changed(id)
+		c.tell(id)
 	}
 }

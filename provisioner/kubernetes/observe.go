@@ -47,8 +47,8 @@ func (k *Kubernetes) watchedAs(r provisioner.Resource) (o provisioner.Observatio
 	if err != nil {
 		return o, false
 	}
-	_, ok = k.glance(r, n, args)
-	return n.healthy(), ok
+	g, ok := k.glance(r, n, args)
+	return n.healthy(), ok && g.ready
 }
 
 // lookAt says how resources stand now.

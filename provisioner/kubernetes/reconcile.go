@@ -39,13 +39,12 @@ func (k *Kubernetes) Reconcile(ctx context.Context, r *provisioner.Resource) (pr
 		return unknown, err
 	}
 	n := readNotes(r)
-	if storage, ok := k.glance(*r, n, args); ok {
-		c := k.spec.RuntimeConfig(*r, args)
-		if storage > 0 {
-			c.StorageBytes = storage
+	news := k.cache.wait(r.ID)
+	defer k.cache.leave(news)
+	if g, ok := k.glance(*r, n, args); ok {
+		if o, err := k.answer(ctx, r, n, args, g); !errors.Is(err, errMoved) {
+			return o, err
 		}
-		r.Config = provisioner.Encode(c)
-		return k.serving(ctx, *r, n)
 	}
 	objects, err := k.spec.Render(*r, args, k.installation())
 	if err != nil {
@@ -66,7 +65,11 @@ func (k *Kubernetes) Reconcile(ctx context.Context, r *provisioner.Resource) (pr
 				return unknown, fmt.Errorf("look: %w", err)
 			}
 		}
-		if o, err = k.converge(ctx, r, n, args, objects, l); !errors.Is(err, errMoved) {
+		o, err = k.converge(ctx, r, n, args, objects, l)
+		switch {
+		case err == nil && (o.Reason == reasonPods || o.Reason == reasonRolling):
+			return k.linger(ctx, r, n, args, o, news)
+		case !errors.Is(err, errMoved):
 			return o, err
 		}
 		l = nil
@@ -125,7 +128,7 @@ func (k *Kubernetes) steps(n *notes, wishes []wish, l *live) (steps []step, agai
 		case k.differs(n, w, was):
 			s.do = update
 			again = again || n.Write == "" && tokenOf(was) != "" || tokenOf(was) == n.Write
-		case isVolume(was) && anchorOf(was) != "":
+		case isVolume(was) && anchorOf(was) != "" && isBound(was):
 			s.do = free
 		}
 		steps = append(steps, s)
@@ -189,6 +192,11 @@ func (k *Kubernetes) converge(ctx context.Context, r *provisioner.Resource, n *n
 	}
 	r.Config = provisioner.Encode(k.config(*r, args, disk))
 	o, err := k.standing(ctx, r, n, wishes, l)
+	if o.Phase == provisioner.PhaseReady && err == nil {
+		if err := k.free(ctx, n, l); err != nil {
+			return provisioner.Observation{Phase: provisioner.PhaseUnknown}, err
+		}
+	}
 	if later == "" {
 		n.Asked = k.asked(args)
 	}
@@ -254,7 +262,9 @@ func (k *Kubernetes) take(ctx context.Context, r *provisioner.Resource, n *notes
 			is, err = k.create(ctx, n, s.wish, l.anchor.GetUID(), r.ProvisionID())
 		}
 	case free:
-		is, err = k.release(ctx, s.was)
+		if is, err = k.release(ctx, s.was); err == nil {
+			n.noteOurs(s.wish.key, is)
+		}
 	case grow:
 		is, err = k.grow(ctx, s)
 	case update:

@@ -40,9 +40,8 @@ func keepSize(w *wish, was *unstructured.Unstructured) (later string) {
 	if want == nil || asked == nil || want.Cmp(*asked) == 0 {
 		return ""
 	}
-	phase, _, _ := unstructured.NestedString(was.Object, "status", "phase")
 	switch {
-	case want.Cmp(*asked) > 0 && phase == "Bound":
+	case want.Cmp(*asked) > 0 && isBound(was):
 		return ""
 	case want.Cmp(*asked) > 0:
 		later = fmt.Sprintf("%s can grow from %s to %s once it is bound", titleOf(was), asked, want)
@@ -53,6 +52,12 @@ func keepSize(w *wish, was *unstructured.Unstructured) (later string) {
 		w.sum()
 	}
 	return later
+}
+
+// isBound reports whether there is a volume behind a disk.
+func isBound(o *unstructured.Unstructured) bool {
+	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
+	return phase == "Bound"
 }
 
 // growthFailed reports whether the storage said that it can not make a disk as large as was asked for.

@@ -75,6 +75,7 @@ func (c *cache) end() {
 	clear(c.full)
 	clear(c.quotas)
 	clear(c.edited)
+	clear(c.later)
 }
 
 // watchKind watches one kind until ctx ends. A watch that is silent for long is made anew: a cluster says something each minute.

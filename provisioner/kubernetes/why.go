@@ -8,20 +8,23 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"berth/internal/defaults"
 	"berth/provisioner"
 )
 
 // A cause is why pods do not run.
 type cause struct {
 	reason, message string
-	fault           bool  // it does not pass by itself in a moment
-	err             error // a class that the cause is of
+	fault           bool      // something is wrong
+	passes          time.Time // until when it is expected to pass by itself
+	err             error     // a class that the cause is of
 }
 
 // standing says how a resource stands, all of whose objects are as they were asked for.
@@ -52,7 +55,7 @@ func (k *Kubernetes) standing(ctx context.Context, r *provisioner.Resource, n *n
 	var c cause
 	if !k.isWithoutFault(*r) {
 		var err error
-		if c, err = k.why(ctx, *r, unready); err != nil {
+		if c, err = k.why(ctx, *r, unready, l.volumes()); err != nil {
 			return provisioner.Observation{Phase: provisioner.PhaseUnknown}, err
 		}
 	}
@@ -92,8 +95,9 @@ func serves(l *live) bool {
 	return found
 }
 
-// why finds the cause for which workloads are not ready: on their pods, on themselves, in their events.
-func (k *Kubernetes) why(ctx context.Context, r provisioner.Resource, unready []*unstructured.Unstructured) (cause, error) {
+// why finds the cause for which workloads are not ready: on their pods, on themselves, in their events and those of the disks that they
+// wait for.
+func (k *Kubernetes) why(ctx context.Context, r provisioner.Resource, unready, disks []*unstructured.Unstructured) (cause, error) {
 	var best cause
 	for _, o := range unready {
 		if c := condition(o, "ReplicaFailure"); c != nil && c.status == "True" {
@@ -116,10 +120,13 @@ func (k *Kubernetes) why(ctx context.Context, r provisioner.Resource, unready []
 			best = c
 		}
 	}
-	if best.fault {
+	asks := unready
+	if !best.passes.IsZero() { // they wait for a disk
+		asks = slices.DeleteFunc(slices.Clone(disks), isBound)
+	} else if best.fault {
 		return best, nil
 	}
-	for _, o := range unready {
+	for _, o := range asks {
 		if o.GetKind() == "Deployment" && len(pods) > 0 {
 			continue // it says by itself what its pods do not
 		}
@@ -222,6 +229,9 @@ var wordy = regexp.MustCompile(`\A[A-Z][A-Za-z0-9]*\z`)
 // passing are the reasons with which a container waits while all is well.
 var passing = map[string]bool{"ContainerCreating": true, "PodInitializing": true}
 
+// unboundDisk is what a scheduler says of a pod that was made while its disk was.
+const unboundDisk = "unbound immediate PersistentVolumeClaims"
+
 // podCause is why a pod is not ready.
 func podCause(o *unstructured.Unstructured) cause {
 	var pod corev1.Pod
@@ -236,7 +246,11 @@ func podCause(o *unstructured.Unstructured) cause {
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return say(cmp.Or(c.Reason, corev1.PodReasonUnschedulable), "%s", c.Message)
+			why := say(cmp.Or(c.Reason, corev1.PodReasonUnschedulable), "%s", c.Message)
+			if strings.Contains(c.Message, unboundDisk) {
+				why.passes = c.LastTransitionTime.Add(defaults.KubernetesBinding)
+			}
+			return why
 		}
 	}
 	if pod.Status.Phase == corev1.PodFailed {

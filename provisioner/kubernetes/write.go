@@ -26,17 +26,13 @@ func (k *Kubernetes) create(ctx context.Context, n *notes, w wish, anchor types.
 	if err != nil {
 		return nil, err
 	}
-	if isVolume(made) {
-		if made, err = k.release(ctx, made); err != nil {
-			return nil, err
-		}
-	}
 	n.note(w, made)
 	return made, nil
 }
 
 // release takes the owner off a disk. It is made with one, so that it goes if nobody knows of it: if its maker stood still and all else
-// was deleted meanwhile. Once it is known it stays whatever goes.
+// was deleted meanwhile. Once there is a volume behind it, it stays whatever goes. It is not released before that: the cluster writes a
+// new disk itself to bind it, starts again from the beginning when somebody else writes it meanwhile, and takes seconds for that.
 func (k *Kubernetes) release(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if anchorOf(o) == "" {
 		return o, nil
@@ -117,8 +113,32 @@ func (k *Kubernetes) marked(w wish, token string) *unstructured.Unstructured {
 	return o
 }
 
+// free releases the disks of which nothing has become yet what the cluster would write, where all is as it is to be without.
+func (k *Kubernetes) free(ctx context.Context, n *notes, l *live) error {
+	for _, v := range l.volumes() {
+		if anchorOf(v) == "" {
+			continue
+		}
+		is, err := k.release(ctx, v)
+		if err != nil {
+			return err
+		}
+		l.objects[objectKey(is)] = is
+		n.noteOurs(objectKey(is), is)
+	}
+	return nil
+}
+
 func (n *notes) note(w wish, is *unstructured.Unstructured) {
 	n.Seen[w.key] = seen{Mark: is.GetAnnotations()[annotationApplied], Ours: oursDigest(is), Version: is.GetResourceVersion()}
+}
+
+// noteOurs notes what is ours of an object as we applied it, after we gave something of it up.
+func (n *notes) noteOurs(key string, is *unstructured.Unstructured) {
+	if noted, known := n.Seen[key]; known {
+		noted.Ours, noted.Version = oursDigest(is), is.GetResourceVersion()
+		n.Seen[key] = noted
+	}
 }
 
 // throughRolling is what has to be applied before a Deployment can be changed to Recreate: the cluster refuses it while the fields are

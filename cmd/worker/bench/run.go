@@ -70,7 +70,8 @@ func namesOf(which func(measurement) bool) (names []string) {
 }
 
 // Run makes the measurements named, or all, one after the other, each in a database of its own on one server. url gives the
-// address of a database of that server. Without a cluster what is measured on one is left out, and that is said.
+// address of a database of that server. On a cluster only what is measured on one is; without one that is left out, and it is said.
+// So what is measured on Postgres alone has the machine to itself.
 func Run(ctx context.Context, url func(database string) string, c *Cluster, names []string, s Sizes, out io.Writer) error {
 	var left []string
 	for _, m := range all {
@@ -79,19 +80,19 @@ func Run(ctx context.Context, url func(database string) string, c *Cluster, name
 		}
 		var err error
 		switch {
-		case m.alone != nil:
-			err = m.onPostgres(ctx, url, s, out)
-		case c == nil:
-			left = append(left, m.name)
-		default:
+		case m.there != nil && c != nil:
 			err = m.onCluster(ctx, url, c, s, out)
+		case m.there != nil:
+			left = append(left, m.name)
+		case c == nil:
+			err = m.onPostgres(ctx, url, s, out)
 		}
 		if err != nil {
 			return fmt.Errorf("measure %s: %w", m.name, err)
 		}
 	}
 	if len(left) > 0 {
-		fmt.Fprintf(out, "%s: not measured: give --kubeconfig FILE with a cluster, or run make bench, which starts one\n", strings.Join(left, ", "))
+		fmt.Fprintf(out, "%s: not measured: give --kubeconfig FILE with a cluster, or run make bench-cluster, which starts one\n", strings.Join(left, ", "))
 	}
 	return nil
 }
