@@ -80,6 +80,24 @@ func (k *Kubernetes) contend(ctx context.Context, n *notes, w wish, was *unstruc
 	return again, nil
 }
 
+// adopt notes an object that is as it was asked for and that nobody noted, because the answer to whoever made it, or what that one
+// stored, was lost. It may have been edited since: then it is noted as one that was.
+func (k *Kubernetes) adopt(ctx context.Context, n *notes, s step, l *live) error {
+	if _, known := n.Seen[s.wish.key]; known || s.wish.Unstructured == nil || isLeaving(s.was) {
+		return nil
+	}
+	edited, err := k.changes(ctx, n, s.wish, s.was, l)
+	if err != nil {
+		return err
+	}
+	n.note(s.wish, s.was)
+	if len(edited) > 0 {
+		n.Seen[s.wish.key] = seen{Mark: n.Seen[s.wish.key].Mark, Version: s.was.GetResourceVersion()} // nobody has no fields
+		return errMoved
+	}
+	return nil
+}
+
 // yield takes out of a wish what is left to others.
 func (n *notes) yield(w *wish) {
 	for _, c := range n.Contests[w.key] {

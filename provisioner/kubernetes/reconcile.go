@@ -247,7 +247,7 @@ func (k *Kubernetes) take(ctx context.Context, r *provisioner.Resource, n *notes
 	var is *unstructured.Unstructured
 	switch s.do {
 	case keep:
-		return "", nil
+		return "", k.adopt(ctx, n, s, l)
 	case wait:
 		if !isLeaving(s.was) {
 			err = k.cluster.remove(ctx, s.was, false)
