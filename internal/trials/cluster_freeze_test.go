@@ -97,7 +97,7 @@ func TestKubernetesWorkersAsleep(t *testing.T) {
 					}
 					sent++
 				}
-				require.Equal(t, sent, c.said("a held request was answered"))
+				require.Equal(t, sent, c.said(" held=true"))
 				c.sweep(n.anchors)
 				c.check()
 				now := c.contents()

@@ -90,11 +90,7 @@ func (h *held) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	answer, err := h.next.RoundTrip(r)
 	if err == nil {
-		text := "a request was answered"
-		if late {
-			text = "a held request was answered"
-		}
-		h.w.log.Info(text, slog.String("what", what), slog.String("path", r.URL.Path), slog.Int("status", answer.StatusCode))
+		h.w.log.Info("a request was answered", slog.String("what", what), slog.String("path", r.URL.Path), slog.Int("status", answer.StatusCode), slog.Bool("held", late))
 	}
 	h.w.holds.pass(answered, what, false)
 	return answer, err
