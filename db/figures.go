@@ -33,7 +33,7 @@ type Slots struct{ Used, Free, Closed int64 }
 // is told, but for the hosts of the pools, which are few. A gauge that is absent says nothing, so every known provisioner has its zeros.
 const (
 	queueAges = `
-SELECT q.name, coalesce(min(j.scheduled_at), clock_timestamp()), clock_timestamp()
+SELECT q.name, coalesce(min(j.scheduled_at), statement_timestamp()), statement_timestamp()
 FROM (SELECT 'shared'::text AS name UNION SELECT 'provisioner-' || v.name FROM berth.provisioners v UNION SELECT r.name FROM berth.river_queue r) q
 LEFT JOIN LATERAL (
     SELECT x.scheduled_at FROM (VALUES (1::smallint), (2::smallint), (3::smallint), (4::smallint)) p(priority)
@@ -44,7 +44,7 @@ GROUP BY q.name ORDER BY q.name`
 	// What is unsettled is looked at again, soonest first, or was given up, and then its deployment is errored. Since when: since it
 	// began to fail, or was asked for, as its deadline says; else since its deployment last changed.
 	unsettled = `
-SELECT v.name, coalesce(u.places, 0), coalesce(least(u.failing, u.deadline - v.timeout, u.rest), clock_timestamp()), clock_timestamp()
+SELECT v.name, coalesce(u.places, 0), coalesce(least(u.failing, u.deadline - v.timeout, u.rest), statement_timestamp()), statement_timestamp()
 FROM berth.provisioners v LEFT JOIN (
     SELECT p.provisioner, count(*) AS places, min(p.failing_since) AS failing, min(p.deadline_at) AS deadline,
         min(CASE WHEN p.failing_since IS NULL AND p.deadline_at IS NULL
