@@ -44,7 +44,7 @@ func TestRollout(t *testing.T) {
 	old := u.seasoned(a)
 	u.create(places)
 	u.allRunning()
-	u.none(`SELECT count(*) FROM berth.provisioner_resources WHERE digest <> 'A'`)
+	u.none(`SELECT count(*) FROM berth.provisioner_resources WHERE digest <> 'A' OR fence IS NOT NULL OR claimed_generation < generation`)
 	const rest = `SELECT string_agg(id || ' ' || md5((to_jsonb(p) - '{digest,generation,claimed_generation,observed_generation,retry_at,updated_at,config}'::text[])::text), E'\n' ORDER BY id)
 		FROM berth.provisioner_resources p`
 	var before, after string
