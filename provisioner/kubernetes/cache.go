@@ -23,7 +23,7 @@ type cache struct {
 	events  map[types.UID]string    // what the last one said
 	full    map[uuid.UUID]bool      // whose pods a quota does not let in
 	quotas  map[string]string
-	edited  map[uuid.UUID]time.Time // when something of a resource was first seen to be edited
+	edited  map[uuid.UUID]time.Time // when to look whether an edit of a resource is still there
 	silence time.Duration           // after which nothing is relied on
 	changed func(uuid.UUID)
 	mute    bool                    // while what is heard is no news
@@ -102,7 +102,7 @@ func (c *cache) put(t *thing) {
 	}
 	t.follows(was)
 	if _, known := c.edited[t.id]; t.isEdited() && !known {
-		c.edited[t.id] = time.Now()
+		c.edited[t.id] = time.Now().Add(defaults.KubernetesSecondLook)
 	}
 	if time.Now().Before(t.passes) {
 		c.later[t.id] = t.passes
@@ -117,25 +117,19 @@ func (c *cache) put(t *thing) {
 func (c *cache) lookAgain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for id, since := range c.edited {
-		if time.Since(since) < defaults.KubernetesSecondLook {
+	c.tellDue(c.edited, (*thing).isEdited)
+	c.tellDue(c.later, func(t *thing) bool { return t.role == rolePod && t.isFaulted() })
+}
+
+// tellDue tells of those whose time has come and of which something is still so.
+func (c *cache) tellDue(due map[uuid.UUID]time.Time, isSo func(*thing) bool) {
+	for id, when := range due {
+		if time.Now().Before(when) {
 			continue
 		}
-		delete(c.edited, id)
+		delete(due, id)
 		for _, t := range c.things[id] {
-			if t.isEdited() {
-				c.tell(id)
-				break
-			}
-		}
-	}
-	for id, passes := range c.later {
-		if time.Now().Before(passes) {
-			continue
-		}
-		delete(c.later, id)
-		for _, t := range c.things[id] {
-			if t.role == rolePod && t.isFaulted() {
+			if isSo(t) {
 				c.tell(id)
 				break
 			}

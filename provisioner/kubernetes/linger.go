@@ -115,11 +115,9 @@ func (k *Kubernetes) linger(ctx context.Context, r *provisioner.Resource, n *not
 // answer says how a resource stands by a glance, after the disks were released that are to stay.
 func (k *Kubernetes) answer(ctx context.Context, r *provisioner.Resource, n *notes, args provisioner.RuntimeArgs, g glance) (provisioner.Observation, error) {
 	for _, t := range g.owned {
-		is, err := k.release(ctx, k.diskOf(*r, t))
-		if err != nil {
+		if _, err := k.freeOne(ctx, n, k.diskOf(*r, t)); err != nil {
 			return provisioner.Observation{Phase: provisioner.PhaseUnknown}, err
 		}
-		n.noteOurs(t.key, is)
 		n.save(r)
 	}
 	c := k.spec.RuntimeConfig(*r, args)

@@ -262,9 +262,7 @@ func (k *Kubernetes) take(ctx context.Context, r *provisioner.Resource, n *notes
 			is, err = k.create(ctx, n, s.wish, l.anchor.GetUID(), r.ProvisionID())
 		}
 	case free:
-		if is, err = k.release(ctx, s.was); err == nil {
-			n.noteOurs(s.wish.key, is)
-		}
+		is, err = k.freeOne(ctx, n, s.was)
 	case grow:
 		is, err = k.grow(ctx, s)
 	case update:

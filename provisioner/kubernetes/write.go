@@ -119,26 +119,30 @@ func (k *Kubernetes) free(ctx context.Context, n *notes, l *live) error {
 		if anchorOf(v) == "" {
 			continue
 		}
-		is, err := k.release(ctx, v)
+		is, err := k.freeOne(ctx, n, v)
 		if err != nil {
 			return err
 		}
 		l.objects[objectKey(is)] = is
-		n.noteOurs(objectKey(is), is)
 	}
 	return nil
 }
 
-func (n *notes) note(w wish, is *unstructured.Unstructured) {
-	n.Seen[w.key] = seen{Mark: is.GetAnnotations()[annotationApplied], Ours: oursDigest(is), Version: is.GetResourceVersion()}
+// freeOne releases a disk, and notes what is ours of it since.
+func (k *Kubernetes) freeOne(ctx context.Context, n *notes, v *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	is, err := k.release(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	if noted, known := n.Seen[objectKey(is)]; known {
+		noted.Ours, noted.Version = oursDigest(is), is.GetResourceVersion()
+		n.Seen[objectKey(is)] = noted
+	}
+	return is, nil
 }
 
-// noteOurs notes what is ours of an object as we applied it, after we gave something of it up.
-func (n *notes) noteOurs(key string, is *unstructured.Unstructured) {
-	if noted, known := n.Seen[key]; known {
-		noted.Ours, noted.Version = oursDigest(is), is.GetResourceVersion()
-		n.Seen[key] = noted
-	}
+func (n *notes) note(w wish, is *unstructured.Unstructured) {
+	n.Seen[w.key] = seen{Mark: is.GetAnnotations()[annotationApplied], Ours: oursDigest(is), Version: is.GetResourceVersion()}
 }
 
 // throughRolling is what has to be applied before a Deployment can be changed to Recreate: the cluster refuses it while the fields are
