@@ -81,7 +81,7 @@ func (o *old) round(ctx context.Context) error {
 	if strings.Contains(o.sent["WorkerBeat"], "open_breakers") {
 		beat = slices.Insert(beat, 3, any([]string{}))
 		store = slices.Insert(store, 13, any(no))
-		dispatch = slices.Insert(dispatch, 2, any(time.Second))
+		dispatch = slices.Insert(dispatch, 2, any(time.Duration(0)))
 	}
 	// Who has a provisioner configured says so: by its name, and since there are digests by that of its configuration, which then acts.
 	announce := sending{"ProvisionerAnnounce", 1, []any{one(oldPlace), one("static"), one("runtime"), []time.Duration{hour}}}
