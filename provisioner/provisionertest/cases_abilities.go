@@ -173,7 +173,7 @@ func watcher(e *env) {
 		if err != nil && !errors.Is(err, context.Canceled) {
 			e.fail("Watch ends with: %v", err)
 		}
-	case <-time.After(e.patience):
+	case <-time.After(e.h.Patience):
 		e.fail("Watch does not end with its context")
 	}
 	after := told.Load()

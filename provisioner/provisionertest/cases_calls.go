@@ -357,7 +357,7 @@ func concurrent(e *env) {
 				e.arrive(p, opReconcile, r)
 				e.holds(r.ID, want)
 				e.remove(p, r)
-			}}.try(e.b, e.patience)
+			}}.try(e.b, e.h)
 		}()
 	}
 	stop := make(chan struct{})
@@ -377,7 +377,7 @@ func concurrent(e *env) {
 				}
 				e.observe(p, *e.resource(e.b.Args))
 			}
-		}}.try(e.b, e.patience)
+		}}.try(e.b, e.h)
 	}()
 	work.Wait()
 	close(ready)

@@ -70,8 +70,9 @@ func (e *env) exchanges(from scene, do op, want []string) []string {
 
 // interrupted tries the call with each of its exchanges interrupted in each manner, and once more after that.
 func (e *env) interrupted(from scene, do op, want []string) {
-	for at, name := range e.exchanges(from, do, want) {
-		for _, how := range manners {
+	names := e.exchanges(from, do, want)
+	for at, name := range names {
+		for _, how := range e.manners(names, at) {
 			e.during(fmt.Sprintf("%s with exchange %d (%s) %s", do.name, at, name, how), func() {
 				e.interruptedOnce(from, do, want, at, how)
 			})
@@ -184,7 +185,11 @@ func hangingBackend(e *env) {
 
 // hanging lets each exchange in turn take until the context ends.
 func (e *env) hanging(from scene, do op, want []string) {
-	for at, name := range e.exchanges(from, do, want) {
+	names := e.exchanges(from, do, want)
+	for at, name := range names {
+		if e.spared(names, at) {
+			continue
+		}
 		e.during(fmt.Sprintf("%s with exchange %d (%s) %s", do.name, at, name, hung), func() {
 			p := e.open()
 			r := from(p)

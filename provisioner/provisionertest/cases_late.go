@@ -47,7 +47,11 @@ func lateDeprovision(e *env) {
 // late freezes old, which alone leads to oldWant, at each of its exchanges, and lets now go first, with args if not nil, which
 // leads to want.
 func (e *env) late(from scene, old op, oldWant []string, now op, args json.RawMessage, want []string) {
-	for at, name := range e.exchanges(from, old, oldWant) {
+	names := e.exchanges(from, old, oldWant)
+	for at, name := range names {
+		if e.spared(names, at) {
+			continue
+		}
 		e.during(fmt.Sprintf("%s frozen at exchange %d (%s) while another worker calls %s", old.name, at, name, now.name), func() {
 			e.lateOnce(from, old, now, args, want, at)
 		})
@@ -124,7 +128,7 @@ func (e *env) untilFrozen(ctx context.Context, p provisioner.Provisioner, do op,
 			return true
 		case out := <-call.done:
 			ended <- out
-		case <-time.After(e.patience):
+		case <-time.After(e.h.Patience):
 			e.fail("%s neither ends nor gets to the exchange", do.name)
 		}
 		c := running{done: ended, before: call.before, after: call.after}

@@ -2,6 +2,7 @@ package provisionertest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,25 +21,23 @@ import (
 // env is what a case works with. Its methods end the case at the first thing that is wrong, by panicking with a failure: so a
 // case can be run without a testing.T, and the suite itself can be tried on broken backends.
 type env struct {
-	b        *Backend
-	patience time.Duration
-	doing    []string // what is being tried, for the failure
+	b     *Backend
+	h     Harness
+	doing []string // what is being tried, for the failure
 }
 
 type failure struct{ error }
 
 // try runs a case and returns what is wrong.
-func (c trial) try(b *Backend, patience time.Duration) (err error) {
-	if patience == 0 {
-		patience = 10 * time.Second
-	}
+func (c trial) try(b *Backend, h Harness) (err error) {
 	if b.Calls == 0 {
 		b.Calls = 20
 	}
 	if b.Room == 0 {
 		b.Room = 16
 	}
-	e := &env{b: b, patience: patience}
+	h.Patience = cmp.Or(h.Patience, 10*time.Second)
+	e := &env{b: b, h: h}
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -133,7 +132,7 @@ func (e *env) finish(do op, r *provisioner.Resource, c running) (provisioner.Obs
 	var out outcome
 	select {
 	case out = <-c.done:
-	case <-time.After(e.patience):
+	case <-time.After(e.h.Patience):
 		e.fail("%s does not end", do.name)
 	}
 	if _, ok := out.panicked.(kill); ok {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -32,8 +33,25 @@ const (
 	hung       manner = "without an answer"        // nothing, until the context ends
 )
 
-// manners are those after which the same call is tried again.
-var manners = []manner{refused, replyLost, killed, killedDone, cut, cutDone}
+// failing and endings are the manners after which the same call is tried again: those in which the call hears of it, and those in which it,
+// or the process, ends.
+var failing, endings = []manner{refused, replyLost}, []manner{killed, killedDone, cut, cutDone}
+
+// manners are those in which one of these exchanges is interrupted.
+func (e *env) manners(names []string, at int) []manner {
+	switch {
+	case e.spared(names, at):
+		return nil
+	case e.h.Sparing:
+		return []manner{failing[at%len(failing)], endings[at%len(endings)]}
+	}
+	return slices.Concat(failing, endings)
+}
+
+// spared reports whether one of these exchanges is left alone: it is neither the first nor the last of its name.
+func (e *env) spared(names []string, at int) bool {
+	return e.h.Sparing && slices.Contains(names[:at], names[at]) && slices.Contains(names[at+1:], names[at])
+}
 
 type interruption struct {
 	at      int

@@ -163,7 +163,7 @@ func TestSuiteFindsFaults(t *testing.T) {
 				if tt.backend != nil {
 					tt.backend(b)
 				}
-				err := c.try(b, tt.patience)
+				err := c.try(b, Harness{Patience: tt.patience})
 				require.Error(t, err, "%s does not find that it %s", c.name, name)
 				require.False(t, strings.HasPrefix(err.Error(), "panic: "), "the suite itself panics: %v", err)
 				t.Logf("%s finds: %.200s", c.name, err)
