@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,12 +20,12 @@ type cache struct {
 	mu      sync.Mutex
 	kinds   map[schema.GroupKind]*watchedKind // empty while nothing is watched
 	things  map[uuid.UUID]map[string]*thing
-	owners  map[types.UID]uuid.UUID // of what makes pods and of disks that are made, for the events that name them
-	events  map[types.UID]string    // what the last one said
-	full    map[uuid.UUID]bool      // whose pods a quota does not let in
-	quotas  map[string]string
-	edited  map[uuid.UUID]time.Time // when to look whether an edit of a resource is still there
-	silence time.Duration           // after which nothing is relied on
+	owners  map[types.UID]uuid.UUID                 // of what makes pods and of disks that are made, for the events that name them
+	events  map[types.UID]string                    // what the last one said
+	full    map[uuid.UUID]bool                      // whose pods a quota does not let in
+	quotas  map[string]map[string]resource.Quantity // what they leave
+	edited  map[uuid.UUID]time.Time                 // when to look whether an edit of a resource is still there
+	silence time.Duration                           // after which nothing is relied on
 	changed func(uuid.UUID)
 	mute    bool                    // while what is heard is no news
 	waiters map[uuid.UUID]*waiter   // calls that hear of a resource instead
@@ -41,7 +42,7 @@ type watchedKind struct {
 func newCache() *cache {
 	return &cache{
 		things: map[uuid.UUID]map[string]*thing{}, owners: map[types.UID]uuid.UUID{}, events: map[types.UID]string{},
-		full: map[uuid.UUID]bool{}, quotas: map[string]string{}, edited: map[uuid.UUID]time.Time{},
+		full: map[uuid.UUID]bool{}, quotas: map[string]map[string]resource.Quantity{}, edited: map[uuid.UUID]time.Time{},
 		waiters: map[uuid.UUID]*waiter{}, later: map[uuid.UUID]time.Time{},
 	}
 }
@@ -97,8 +98,9 @@ func (c *cache) put(t *thing) {
 	switch {
 	case t.full:
 		c.full[t.id] = true
-	case t.ready && !t.still:
+	case t.ready && !t.still: // what was said while it was not is over
 		delete(c.full, t.id)
+		delete(c.events, t.uid)
 	}
 	t.follows(was)
 	if _, known := c.edited[t.id]; t.isEdited() && !known {
@@ -216,17 +218,35 @@ func (c *cache) event(o *unstructured.Unstructured) {
 	c.tell(id)
 }
 
-// quota takes in what a quota allows and what is used of it. Whoever is kept out looks again when that changes.
+// quota takes in what a quota leaves. Whoever is kept out looks again when that is more of anything: that it becomes less, as with each
+// pod that somebody else makes, helps nobody.
 func (c *cache) quota(o *unstructured.Unstructured, gone bool) {
-	now := quotaDigest([]unstructured.Unstructured{*o}, nil)
-	if gone {
-		now = ""
-	}
 	was, known := c.quotas[o.GetName()]
-	c.quotas[o.GetName()] = now
-	if !known || was == now {
-		return
+	now := leftOf(o)
+	if c.quotas[o.GetName()] = now; gone {
+		delete(c.quotas, o.GetName())
 	}
+	if known && (gone || isRoomier(was, now)) {
+		c.tellFull()
+	}
+}
+
+// allQuotas takes in all the quotas that there are.
+func (c *cache) allQuotas(all []*unstructured.Unstructured) {
+	there := map[string]bool{}
+	for _, o := range all {
+		there[o.GetName()] = true
+		c.quota(o, false)
+	}
+	for name := range c.quotas {
+		if !there[name] {
+			delete(c.quotas, name)
+			c.tellFull()
+		}
+	}
+}
+
+func (c *cache) tellFull() {
 	for id := range c.full {
 		c.tell(id)
 	}

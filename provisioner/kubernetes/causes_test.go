@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"berth/provisioner"
 	"berth/provisioner/kubernetes/kubetest"
@@ -23,127 +23,6 @@ func with(t *testing.T, key, old, text string) map[string]string {
 	require.Contains(t, all[key], old)
 	all[key] = strings.ReplaceAll(all[key], old, text)
 	return written(t, all)
-}
-
-// quota makes a quota, and waits until it is in force.
-func (w *world) quota(t *testing.T, name string, of corev1.ResourceName, most string) {
-	t.Helper()
-	quotas := w.Client.CoreV1().ResourceQuotas(w.Name)
-	_, err := quotas.Create(t.Context(), &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{of: resource.MustParse(most)}},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	until(t, "the quota is in force", func() (bool, string) {
-		q, err := quotas.Get(t.Context(), name, metav1.GetOptions{})
-		require.NoError(t, err)
-		return len(q.Status.Hard) > 0, ""
-	})
-}
-
-// A disk grows where its class lets it, never shrinks, and the config says how large it is.
-func TestDiskGrows(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, written(t, suiteTemplates))
-	k := w.open(t, "k8s-a")
-	r := newResource(provisioner.RuntimeArgs{Slots: 1})
-	drive(t, k.Reconcile, r, provisioner.PhaseReady)
-	disks := w.uids("k8s-a", r.ID, "PersistentVolumeClaim")
-	for _, slots := range []int{3, 2} {
-		r.Args = provisioner.Encode(provisioner.RuntimeArgs{Slots: slots})
-		until(t, "the config says what there is", func() (bool, string) {
-			drive(t, k.Reconcile, r, provisioner.PhaseReady)
-			return config(t, r).StorageBytes == 3e9, string(r.Config)
-		})
-		require.Equal(t, slots, config(t, r).Slots)
-		require.Equal(t, disks, w.uids("k8s-a", r.ID, "PersistentVolumeClaim"))
-	}
-}
-
-// So do the disks that a StatefulSet made, although what it asks for can not be changed.
-func TestDisksOfAStatefulSetGrow(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, templates(t, "testdata/sets/game-server"))
-	k := w.open(t, "k8s-a")
-	r := newResource(provisioner.RuntimeArgs{Slots: 1})
-	drive(t, k.Reconcile, r, provisioner.PhaseReady)
-	sets, disks := w.uids("k8s-a", r.ID, "StatefulSet"), w.uids("k8s-a", r.ID, "PersistentVolumeClaim")
-	for _, slots := range []int{3, 2} {
-		r.Args = provisioner.Encode(provisioner.RuntimeArgs{Slots: slots})
-		until(t, "the config says what there is", func() (bool, string) {
-			drive(t, k.Reconcile, r, provisioner.PhaseReady)
-			return config(t, r).StorageBytes == 3e9, string(r.Config)
-		})
-		require.Equal(t, disks, w.uids("k8s-a", r.ID, "PersistentVolumeClaim"))
-		require.Equal(t, sets, w.uids("k8s-a", r.ID, "StatefulSet"))
-	}
-	quiet(t, w, k, r)
-	before := w.versions("k8s-a", r.ID)
-	drive(t, w.open(t, "k8s-a").Reconcile, r, provisioner.PhaseReady)
-	require.Equal(t, before, w.versions("k8s-a", r.ID), "nothing has changed")
-	plan, err := k.Plan(t.Context(), *r)
-	require.NoError(t, err)
-	require.Empty(t, plan)
-}
-
-// A disk of a class that can not grow is kept with what uses it, and both sizes are told.
-func TestDiskThatCanNotGrow(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, with(t, "pvc", "accessModes:", "storageClassName: "+kubetest.ClassFixed+"\n  accessModes:"))
-	k := w.open(t, "k8s-a")
-	r := newResource(provisioner.RuntimeArgs{Slots: 1})
-	drive(t, k.Reconcile, r, provisioner.PhaseReady)
-	pods, config := w.uids("k8s-a", r.ID, "Pod"), string(r.Config)
-	r.Args = provisioner.Encode(provisioner.RuntimeArgs{Slots: 2})
-	var err error
-	var o provisioner.Observation
-	until(t, "it is refused", func() (bool, string) {
-		o, err = k.Reconcile(t.Context(), r)
-		return err != nil, ""
-	})
-	require.ErrorIs(t, err, provisioner.ErrInvalid)
-	require.NotErrorIs(t, err, provisioner.ErrUnavailable)
-	require.ErrorContains(t, err, "has 1G and can not grow to 2G: storage class \"fixed\" does not allow it")
-	require.Equal(t, provisioner.PhaseReady, o.Phase)
-	require.Equal(t, config, string(r.Config))
-	require.Equal(t, pods, w.uids("k8s-a", r.ID, "Pod"))
-	r.Args = provisioner.Encode(provisioner.RuntimeArgs{Slots: 1})
-	drive(t, k.Reconcile, r, provisioner.PhaseReady)
-}
-
-// No room by a quota: the figures are told, it waits, and starts by itself when the quota is raised.
-func TestQuotaRaised(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, written(t, suiteTemplates))
-	w.quota(t, "small", "pods", "0")
-	k := w.open(t, "k8s-a")
-	r := newResource(provisioner.RuntimeArgs{Slots: 1})
-	o, err := driveToReason(t, k.Reconcile, r, reasonQuota)
-	require.ErrorIs(t, err, provisioner.ErrNoCapacity)
-	require.Equal(t, provisioner.PhasePending, o.Phase)
-	require.Contains(t, o.Message, "exceeded quota: small, requested: pods=1, used: pods=0, limited: pods=0")
-	_, err = w.Client.CoreV1().ResourceQuotas(w.Name).Patch(t.Context(), "small", "application/merge-patch+json", []byte(`{"spec":{"hard":{"pods":"9"}}}`), metav1.PatchOptions{})
-	require.NoError(t, err)
-	until(t, "it starts", func() (bool, string) {
-		o, err = k.Reconcile(t.Context(), r)
-		return err == nil && o.Phase == provisioner.PhaseReady, o.Message
-	})
-}
-
-// The disk itself may be what there is no room for.
-func TestQuotaOfDisks(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, written(t, suiteTemplates))
-	w.quota(t, "disks", "persistentvolumeclaims", "0")
-	k := w.open(t, "k8s-a")
-	r := newResource(provisioner.RuntimeArgs{Slots: 1})
-	o, err := k.Reconcile(t.Context(), r)
-	require.ErrorIs(t, err, provisioner.ErrNoCapacity)
-	require.ErrorContains(t, err, "exceeded quota: disks")
-	require.Equal(t, provisioner.PhasePending, o.Phase)
-	capacity, err := k.Check(t.Context())
-	require.NoError(t, err)
-	require.Contains(t, strings.Join(capacity.Problems, "\n"), "quota disks: 0 of 0 of persistentvolumeclaims used, 0 left")
-	drive(t, k.Deprovision, r, provisioner.PhaseAbsent)
 }
 
 // An image that can not be pulled is told by its name, and a version that can be starts at once.
@@ -211,6 +90,40 @@ func TestCauses(t *testing.T) {
 			return strings.Contains(o.Message, "Insufficient cpu"), o.Message // its disk came first
 		})
 	})
+	t.Run("Autoscaler", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, with(t, "deployment", `cpu: "{{ .CPU }}"`, `cpu: "9999"`))
+		k, r := w.open(t, "k8s-a"), newResource(provisioner.RuntimeArgs{Slots: 1})
+		var pod *unstructured.Unstructured
+		until(t, "a pod has no node", func() (bool, string) {
+			o, err := driveToReason(t, k.Reconcile, r, "Unschedulable")
+			require.NoError(t, err)
+			for _, is := range w.objects("k8s-a", r.ID) {
+				if is.GetKind() == "Pod" {
+					pod = &is
+				}
+			}
+			return pod != nil && strings.Contains(o.Message, "Insufficient cpu"), o.Message
+		})
+		for said, want := range map[[2]string]string{
+			{"NotTriggerScaleUp", "pod didn't trigger scale-up: 1 max node group size reached"}: "; no scale-up: 1 max node group size reached",
+			{"TriggeredScaleUp", "pod triggered scale-up: [{pool 1->2 (max: 10)}]"}:             "; scale-up triggered: [{pool 1->2 (max: 10)}]",
+		} {
+			now := metav1.Now()
+			_, err := w.Client.CoreV1().Events(w.Name).Create(t.Context(), &corev1.Event{
+				ObjectMeta:     metav1.ObjectMeta{GenerateName: "scale-"},
+				InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: w.Name, Name: pod.GetName(), UID: pod.GetUID()},
+				Type:           corev1.EventTypeNormal, Reason: said[0], Message: said[1], LastTimestamp: now,
+			}, metav1.CreateOptions{})
+			require.NoError(t, err)
+			until(t, "it is told", func() (bool, string) {
+				o, err := k.Reconcile(t.Context(), r)
+				require.NoError(t, err)
+				return o.Reason == "Unschedulable" && strings.HasSuffix(o.Message, want), o.Message
+			})
+			require.NoError(t, w.Client.CoreV1().Events(w.Name).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "reason=" + said[0]}))
+		}
+	})
 	t.Run("PodSecurity", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, written(t, suiteTemplates))
@@ -227,6 +140,47 @@ func TestCauses(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, o.Message, "violates PodSecurity")
 	})
+}
+
+// A key that is dropped from a Secret is gone from it, and one that somebody changed is put right. No value is told.
+func TestSecretChanges(t *testing.T) {
+	t.Parallel()
+	texts := maps.Clone(suiteTemplates)
+	const secret = "apiVersion: v1\nkind: Secret\nstringData:\n  URL: http://{{ .Host }}\n"
+	texts["secret"] = secret + "  API_KEY: old-key\n"
+	w := newWorld(t, written(t, texts))
+	r := newResource(provisioner.RuntimeArgs{Slots: 1})
+	drive(t, w.open(t, "k8s-a").Reconcile, r, provisioner.PhaseReady)
+	texts["secret"] = secret
+	w.paths = written(t, texts)
+	k := w.open(t, "k8s-a")
+	plan, err := k.Plan(t.Context(), *r)
+	require.NoError(t, err)
+	require.Len(t, plan, 1)
+	require.Contains(t, plan[0].Detail, "data.API_KEY")
+	drive(t, k.Reconcile, r, provisioner.PhaseReady)
+	is := func() map[string][]byte {
+		s, err := w.Client.CoreV1().Secrets(w.Name).Get(t.Context(), "secret-"+r.ProvisionID(), metav1.GetOptions{})
+		require.NoError(t, err)
+		return s.Data
+	}
+	right := map[string][]byte{"URL": []byte("http://node-" + r.ProvisionID() + ".localhost")}
+	require.Equal(t, right, is())
+
+	_, err = w.Client.CoreV1().Secrets(w.Name).Patch(t.Context(), "secret-"+r.ProvisionID(), "application/merge-patch+json", []byte(`{"data":{"URL":"ZXZpbA=="}}`), metav1.PatchOptions{FieldManager: "hand"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"Secret secret-" + r.ProvisionID() + ": data.URL"}, observed1(t, k, r).Drift)
+	edited, err := k.Plan(t.Context(), *r)
+	require.NoError(t, err)
+	require.Len(t, edited, 1)
+	require.Contains(t, edited[0].Detail, "data.URL")
+	for _, p := range append(plan, edited...) {
+		for _, value := range []string{"evil", "ZXZpbA", "old-key", "b2xkLWtleQ", "aHR0cDov"} {
+			require.NotContains(t, p.Detail, value)
+		}
+	}
+	drive(t, k.Reconcile, r, provisioner.PhaseReady)
+	require.Equal(t, right, is())
 }
 
 // What a template does not ask for any more goes, but for disks, and what somebody changed by hand is put right without new pods.

@@ -7,6 +7,20 @@ import (
 )
 
 // A field is found, named and taken out wherever it stands.
+// The same amounts have one form, in whatever unit they are written.
+func TestPlainAmounts(t *testing.T) {
+	t.Parallel()
+	for _, same := range [][]any{{"1Gi", "1073741824", int64(1073741824), "1048576Ki"}, {0.01, "10m", "0.01"}, {int64(2), "2", "2000m", "2.0"}, {"40G", "4e10"}} {
+		for _, amount := range same {
+			of := func(a any) any {
+				return plainAmounts(map[string]any{"list": []any{map[string]any{"resources": map[string]any{"limits": map[string]any{"x": a}}}}})
+			}
+			require.Equal(t, of(same[0]), of(amount), "%v", amount)
+			require.NotEqual(t, of("3"), of(amount))
+		}
+	}
+}
+
 func TestFieldPaths(t *testing.T) {
 	t.Parallel()
 	tree := func(image string, port, mode int) map[string]any {

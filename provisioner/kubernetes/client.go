@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"sync"
@@ -38,6 +40,7 @@ type cluster struct {
 // A connection is what came of the credentials as they stood on disk at one time.
 type connection struct {
 	digest  string // of the kubeconfig
+	known   bool   // there are credentials in it
 	http    *http.Client
 	dynamic dynamic.Interface
 	streams *http.Client // of what ends when whoever asked ends it
@@ -64,6 +67,10 @@ func (c *cluster) connect(old *connection) (*connection, error) {
 		return old, nil
 	}
 	fresh, err := c.open(digest)
+	if err == nil && old != nil && old.known && !fresh.known {
+		fresh.close()
+		err = fmt.Errorf("%q has none any more: the earlier ones are used", c.spec.kubeconfig) // perhaps it is half written
+	}
 	if err != nil {
 		return nil, unavailable("read the credentials of the cluster", err)
 	}
@@ -110,12 +117,24 @@ func (c *cluster) open(digest string) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connection{digest: digest, http: client, dynamic: d, streams: streams, watches: w, rest: r}, nil
+	return &connection{digest: digest, known: hasCredentials(config), http: client, dynamic: d, streams: streams, watches: w, rest: r}, nil
+}
+
+// hasCredentials: whoever has none is anonymous, which a proxy may be that has them itself.
+func hasCredentials(c *rest.Config) bool {
+	return c.BearerToken != "" || c.BearerTokenFile != "" || c.Username != "" || c.CertFile != "" || len(c.CertData) > 0 || c.ExecProvider != nil || c.AuthProvider != nil
 }
 
 func (c *cluster) config() (*rest.Config, error) {
 	if c.spec.kubeconfig == "" {
 		return rest.InClusterConfig()
+	}
+	if _, err := clientcmd.LoadFromFile(c.spec.kubeconfig); err != nil {
+		var unread *fs.PathError
+		if errors.As(err, &unread) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%q is not a kubeconfig file", c.spec.kubeconfig) // what the parser says may quote a credential
 	}
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		&clientcmd.ClientConfigLoadingRules{ExplicitPath: c.spec.kubeconfig}, &clientcmd.ConfigOverrides{CurrentContext: c.spec.context},
@@ -167,7 +186,11 @@ func ask[T any](ctx context.Context, c *cluster, what string, do func(*connectio
 	}
 	v, err := do(conn)
 	if err != nil && stale(err) && ctx.Err() == nil {
-		if again, other := c.connect(conn); other == nil && again != conn {
+		again, unread := c.connect(conn)
+		switch {
+		case unread != nil:
+			return none, unavailable(what, fmt.Errorf("%w; %w", err, unread))
+		case again != conn:
 			v, err = do(again)
 		}
 	}
@@ -254,7 +277,12 @@ func (c *cluster) get(ctx context.Context, kind schema.GroupVersionKind, name st
 
 // apply applies an object: it becomes the only thing that we say of it. Where it carries a uid and a version, they are conditions.
 func (c *cluster) apply(ctx context.Context, o *unstructured.Unstructured, dry bool) (*unstructured.Unstructured, error) {
-	options := metav1.PatchOptions{FieldManager: Manager, Force: new(true), FieldValidation: metav1.FieldValidationStrict}
+	return c.applyAs(ctx, Manager, o, dry)
+}
+
+// applyAs applies under the name of a field manager.
+func (c *cluster) applyAs(ctx context.Context, manager string, o *unstructured.Unstructured, dry bool) (*unstructured.Unstructured, error) {
+	options := metav1.PatchOptions{FieldManager: manager, Force: new(true), FieldValidation: metav1.FieldValidationStrict}
 	if dry {
 		options.DryRun = []string{metav1.DryRunAll}
 	}

@@ -80,10 +80,10 @@ func (k *Kubernetes) contend(ctx context.Context, n *notes, w wish, was *unstruc
 	return again, nil
 }
 
-// adopt notes an object that is as it was asked for and that nobody noted, because the answer to whoever made it, or what that one
-// stored, was lost. It may have been edited since: then it is noted as one that was.
+// adopt notes an object that is as it was asked for and that nobody noted so, because the answer to whoever made or changed it, or what
+// that one stored, was lost. It may have been edited since: then it is noted as one that was.
 func (k *Kubernetes) adopt(ctx context.Context, n *notes, s step, l *live) error {
-	if _, known := n.Seen[s.wish.key]; known || s.wish.Unstructured == nil || isLeaving(s.was) {
+	if s.wish.Unstructured == nil || isLeaving(s.was) || n.Seen[s.wish.key].Mark == s.was.GetAnnotations()[annotationApplied] {
 		return nil
 	}
 	edited, err := k.changes(ctx, n, s.wish, s.was, l)
@@ -134,7 +134,7 @@ func (n *notes) healthy() provisioner.Observation {
 // otherManagers are who else writes an object, its controllers left out.
 func otherManagers(o *unstructured.Unstructured) (names []string) {
 	for _, m := range o.GetManagedFields() {
-		if m.Manager != Manager && m.Subresource != "status" && !slices.Contains(names, m.Manager) {
+		if m.Manager != Manager && m.Manager != managerOfReplicas && m.Subresource != "status" && !slices.Contains(names, m.Manager) {
 			names = append(names, m.Manager)
 		}
 	}

@@ -91,6 +91,30 @@ func TestNotOurs(t *testing.T) {
 	require.Contains(t, d.Spec.Template.Annotations, "kubectl.kubernetes.io/restartedAt")
 }
 
+// A template that says no more how many pods there are leaves those that there are, and whoever scales them from then on.
+func TestReplicasAreLeftToOthers(t *testing.T) {
+	t.Parallel()
+	texts := maps.Clone(unmounted(t))
+	texts["deployment"] = strings.ReplaceAll(texts["deployment"], "strategy: {type: Recreate}", "replicas: 3\n  strategy: {type: Recreate}")
+	w := newWorld(t, written(t, texts))
+	r := newResource(provisioner.RuntimeArgs{Slots: 1})
+	drive(t, w.open(t, "k8s-a").Reconcile, r, provisioner.PhaseReady)
+	pods := w.uids("k8s-a", r.ID, "Pod")
+	require.Len(t, pods, 3)
+	w.paths = written(t, unmounted(t))
+	k := w.open(t, "k8s-a")
+	drive(t, k.Reconcile, r, provisioner.PhaseReady)
+	require.Equal(t, pods, w.uids("k8s-a", r.ID, "Pod"))
+	_, err := w.Client.AppsV1().Deployments(w.Name).Patch(t.Context(), "runtime-"+r.ProvisionID(), "application/merge-patch+json", []byte(`{"spec":{"replicas":2}}`), metav1.PatchOptions{FieldManager: "another"})
+	require.NoError(t, err)
+	require.Empty(t, observed1(t, k, r).Drift)
+	require.Empty(t, drive(t, k.Reconcile, r, provisioner.PhaseReady).Reason)
+	until(t, "one pod is gone", func() (bool, string) { return len(w.uids("k8s-a", r.ID, "Pod")) == 2, "" })
+	r.Args = provisioner.Encode(provisioner.RuntimeArgs{Slots: 2})
+	drive(t, k.Reconcile, r, provisioner.PhaseReady)
+	require.Len(t, w.uids("k8s-a", r.ID, "Pod"), 2)
+}
+
 // An entry of a list that another manager wrote too can not be renumbered: who it is is told, and nothing is tried without end.
 func TestPortOfAnotherManager(t *testing.T) {
 	t.Parallel()

@@ -5,10 +5,12 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -62,14 +64,42 @@ func newWish(o *unstructured.Unstructured) wish {
 	return w
 }
 
-// sum makes the digest anew.
+// sum makes the digest anew. The same amounts written in another way are no change.
 func (w *wish) sum() {
-	raw, err := json.Marshal(w.Object)
+	raw, err := json.Marshal(plainAmounts(w.Object))
 	if err != nil {
 		panic(err) // it was made of YAML
 	}
 	sum := sha256.Sum256(raw)
 	w.digest = hex.EncodeToString(sum[:8])
+}
+
+// plainAmounts is a tree in which the amounts of resources are written in one way: 2000m is 2, and 1Gi is 1073741824.
+func plainAmounts(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		plain := make(map[string]any, len(v))
+		for key, inner := range v {
+			plain[key] = plainAmounts(inner)
+		}
+		resources, _ := plain["resources"].(map[string]any)
+		for _, list := range resources {
+			amounts, _ := list.(map[string]any)
+			for name, amount := range amounts {
+				if q, err := resource.ParseQuantity(fmt.Sprint(amount)); err == nil {
+					amounts[name] = resource.NewDecimalQuantity(*q.AsDec(), resource.DecimalSI).String()
+				}
+			}
+		}
+		return plain
+	case []any:
+		plain := make([]any, len(v))
+		for i, inner := range v {
+			plain[i] = plainAmounts(inner)
+		}
+		return plain
+	}
+	return v
 }
 
 // mark is the annotation of the object when it was written under a token.
@@ -191,13 +221,22 @@ func anchorOf(o *unstructured.Unstructured) types.UID {
 	return ""
 }
 
-// oursDigest is a digest of which fields of an object are ours.
-func oursDigest(o *unstructured.Unstructured) string {
+// ours are which fields of an object are ours; nil if none are.
+func ours(o *unstructured.Unstructured) *metav1.ManagedFieldsEntry {
 	for _, m := range o.GetManagedFields() {
 		if m.Manager == Manager && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "" && m.FieldsV1 != nil {
-			sum := sha256.Sum256([]byte(m.APIVersion + m.FieldsV1.GetRawString()))
-			return hex.EncodeToString(sum[:8])
+			return &m
 		}
 	}
-	return ""
+	return nil
+}
+
+// oursDigest is a digest of which fields of an object are ours.
+func oursDigest(o *unstructured.Unstructured) string {
+	m := ours(o)
+	if m == nil {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(m.APIVersion + m.FieldsV1.GetRawString()))
+	return hex.EncodeToString(sum[:8])
 }

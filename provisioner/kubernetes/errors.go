@@ -70,6 +70,9 @@ func classOf(err error) (text string, class error) {
 	if !errors.As(err, &status) {
 		var request *url.Error
 		var network net.Error
+		if strings.Contains(err.Error(), "would exceed context deadline") {
+			return "too much is asked of the cluster for qps and burst: " + err.Error(), provisioner.ErrUnavailable
+		}
 		if errors.As(err, &request) || errors.As(err, &network) {
 			return "the cluster does not answer: " + err.Error(), provisioner.ErrUnavailable
 		}
@@ -141,8 +144,11 @@ func stale(err error) bool {
 func discreet(err error, kind string) error {
 	var told *failing
 	status := apierrors.APIStatus(nil)
-	if kind != "Secret" || !errors.As(err, &told) || !errors.As(err, &status) || status.Status().Code == http.StatusForbidden || status.Status().Code == http.StatusConflict {
+	if kind != "Secret" || !errors.As(err, &told) || !errors.As(err, &status) || isConflict(err) {
 		return err
+	}
+	if apierrors.IsForbidden(err) && (errors.Is(err, provisioner.ErrUnavailable) || errors.Is(err, provisioner.ErrNoCapacity)) {
+		return err // of rights and quotas: whoever else refuses it may quote it
 	}
 	s := status.Status()
 	fields := ""

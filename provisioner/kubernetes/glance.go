@@ -47,7 +47,7 @@ func (k *Kubernetes) glance(r provisioner.Resource, n *notes, args provisioner.R
 				passing = t.waits
 			}
 			continue
-		case t.role == roleDisk && !known: // that a StatefulSet made
+		case t.role == roleDisk && !known && !t.leaving: // that a StatefulSet made
 			continue
 		case !known, t.leaving, t.more, t.mark != noted.Mark, t.ours != noted.Ours, !t.isFresh(noted.Version):
 			return g, false
@@ -104,7 +104,7 @@ func (k *Kubernetes) isNew(r provisioner.Resource, n *notes) bool {
 func (k *Kubernetes) isWithoutFault(r provisioner.Resource) bool {
 	things, current := k.cache.of(r.ID)
 	for _, t := range things {
-		current = current && !t.isFaulted()
+		current = current && !t.isFaulted() && !t.dumb
 	}
 	return current && !k.cache.isFaulted(r.ID)
 }

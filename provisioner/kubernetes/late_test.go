@@ -1,6 +1,8 @@
 package kubernetes
 
 import (
+	"maps"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -125,6 +127,87 @@ func TestForeignFinalizer(t *testing.T) {
 	require.NotEmpty(t, w.uids("k8s-a", r.ID, "PersistentVolumeClaim"), "the disks go last")
 	patch(`{"metadata":{"finalizers":null}}`)
 	drive(t, k.Deprovision, r, provisioner.PhaseAbsent)
+	require.Empty(t, w.objects("k8s-a", uuid.Nil))
+}
+
+// What somebody deletes, and somebody else's finalizer holds, is neither there nor gone: nothing is applied onto it, and it is made anew
+// once it is gone.
+func TestHeldAfterItWasDeletedByHand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, written(t, suiteTemplates))
+	k := w.open(t, "k8s-a")
+	r := newResource(provisioner.RuntimeArgs{Slots: 1})
+	drive(t, k.Reconcile, r, provisioner.PhaseReady)
+	quiet(t, w, k, r)
+	deployments := w.Client.AppsV1().Deployments(w.Name)
+	patch := func(body string) {
+		_, err := deployments.Patch(t.Context(), "runtime-"+r.ProvisionID(), "application/merge-patch+json", []byte(body), metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	patch(`{"metadata":{"finalizers":["example.test/hold"]}}`)
+	require.NoError(t, deployments.Delete(t.Context(), "runtime-"+r.ProvisionID(), metav1.DeleteOptions{}))
+	quiet(t, w, k, r)
+	before := w.versions("k8s-a", r.ID)
+	for _, slots := range []int{1, 2} {
+		r.Args = provisioner.Encode(provisioner.RuntimeArgs{Slots: slots})
+		o, err := driveToReason(t, k.Reconcile, r, reasonLeaving)
+		require.NoError(t, err)
+		require.Equal(t, provisioner.PhasePending, o.Phase)
+		require.Contains(t, o.Message, "Deployment runtime-"+r.ProvisionID())
+		require.Contains(t, o.Message, "held by example.test/hold")
+		require.NotEqual(t, provisioner.PhaseReady, observed1(t, k, r).Phase)
+	}
+	key := "Deployment runtime-" + r.ProvisionID()
+	require.Equal(t, before[key], w.versions("k8s-a", r.ID)[key])
+	disks, held := w.uids("k8s-a", r.ID, "PersistentVolumeClaim"), w.uids("k8s-a", r.ID, "Deployment")
+
+	// A restart that is asked for meanwhile says the same, and goes on with what comes after.
+	o, err := driveToReason(t, k.Hibernate, r, reasonLeaving)
+	require.NoError(t, err)
+	require.Contains(t, o.Message, "held by example.test/hold")
+	patch(`{"metadata":{"finalizers":null}}`)
+	drive(t, k.Hibernate, r, provisioner.PhaseHibernated)
+	drive(t, k.Reconcile, r, provisioner.PhaseReady)
+	require.Equal(t, disks, w.uids("k8s-a", r.ID, "PersistentVolumeClaim"))
+	require.NotEqual(t, held, w.uids("k8s-a", r.ID, "Deployment"))
+}
+
+// A kind that has left the templates is still waited for, although the anchor that named it is gone first.
+func TestHeldOfAKindThatIsGone(t *testing.T) {
+	t.Parallel()
+	all := maps.Clone(suiteTemplates)
+	all["account"] = "apiVersion: v1\nkind: ServiceAccount\n"
+	w := newWorld(t, written(t, all))
+	r := newResource(provisioner.RuntimeArgs{Slots: 1})
+	drive(t, w.open(t, "k8s-a").Reconcile, r, provisioner.PhaseReady)
+	w.paths = written(t, suiteTemplates)
+	accounts := w.Client.CoreV1().ServiceAccounts(w.Name)
+	held := func(finalizers string) {
+		_, err := accounts.Patch(t.Context(), "account-"+r.ProvisionID(), "application/merge-patch+json", []byte(`{"metadata":{"finalizers":`+finalizers+`}}`), metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	for _, do := range []struct {
+		call  func(*Kubernetes) method
+		phase provisioner.Phase
+	}{
+		{func(k *Kubernetes) method { return k.Hibernate }, provisioner.PhaseHibernated},
+		{func(k *Kubernetes) method { return k.Deprovision }, provisioner.PhaseAbsent},
+	} {
+		held(`["example.test/hold"]`)
+		until(t, "only the account is left", func() (bool, string) {
+			o, err := do.call(w.open(t, "k8s-a"))(t.Context(), r) // by another process each time
+			require.NoError(t, err)
+			require.Equal(t, provisioner.PhasePending, o.Phase)
+			return o.Reason == reasonLeaving && strings.Contains(o.Message, "ServiceAccount account-") && len(w.uids("k8s-a", r.ID, "ConfigMap")) == 0, o.Message
+		})
+		held("null")
+		drive(t, do.call(w.open(t, "k8s-a")), r, do.phase)
+		if do.phase == provisioner.PhaseHibernated {
+			w.paths = written(t, all)
+			drive(t, w.open(t, "k8s-a").Reconcile, r, provisioner.PhaseReady)
+			w.paths = written(t, suiteTemplates)
+		}
+	}
 	require.Empty(t, w.objects("k8s-a", uuid.Nil))
 }
 

@@ -72,9 +72,14 @@ func isAnchor(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == kindConfigMap.GroupKind() && strings.HasPrefix(o.GetName(), anchorPrefix)
 }
 
-// look reads everything of a resource, of the kinds of the templates and those that its anchor names.
+// look reads everything of a resource, of the kinds of the templates, those that its anchor names, and those that it named.
 func (k *Kubernetes) look(ctx context.Context, r provisioner.Resource) (*live, error) {
 	l := &live{objects: map[string]*unstructured.Unstructured{}, kinds: k.coreKinds()}
+	for _, name := range readNotes(&r).Kinds {
+		if kind, ok := parseKind(name); ok {
+			l.kinds = union(l.kinds, kind)
+		}
+	}
 	kinds := l.kinds
 	for len(kinds) > 0 {
 		found, err := k.lists(ctx, kinds, k.selector(r))

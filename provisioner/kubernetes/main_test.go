@@ -3,7 +3,12 @@ package kubernetes
 import (
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"berth/provisioner/kubernetes/kubetest"
 )
 
-func TestMain(m *testing.M) { kubetest.Main(m) }
+// A call that a test kills leaves the timer of its request behind, which ends by itself after the time that a request may take.
+func TestMain(m *testing.M) {
+	kubetest.Main(m, goleak.IgnoreTopFunction("net/http.setRequestCancel.func4"))
+}

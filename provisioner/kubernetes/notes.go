@@ -23,6 +23,7 @@ type notes struct {
 	Anchor  string            `json:"anchor,omitempty"`  // uid of the anchor seen last
 	Write   string            `json:"write,omitempty"`   // token of the last change of what was there
 	Leaving provisioner.Phase `json:"leaving,omitempty"` // deleting began, for this
+	Kinds   []string          `json:"kinds,omitempty"`   // of what there was then: the anchor, which names them, goes first
 	Parked  bool              `json:"parked,omitempty"`  // it was hibernated
 	Asked   string            `json:"asked,omitempty"`   // for what all objects were made as they are
 	Disk    string            `json:"disk,omitempty"`    // key of the disk whose size is told
@@ -50,6 +51,14 @@ func readNotes(r *provisioner.Resource) *notes {
 }
 
 func (n *notes) save(r *provisioner.Resource) { r.State = provisioner.Encode(n) }
+
+// leave begins a deletion of what was seen.
+func (n *notes) leave(phase provisioner.Phase, l *live) {
+	n.Leaving, n.Kinds = phase, nil
+	for _, kind := range l.kinds {
+		n.Kinds = append(n.Kinds, kindName(kind))
+	}
+}
 
 // newToken begins a change of what is there.
 func (n *notes) newToken() { n.Write = strings.ReplaceAll(uuid.NewString(), "-", "")[:12] }

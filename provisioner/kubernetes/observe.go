@@ -130,6 +130,9 @@ func (k *Kubernetes) observe(ctx context.Context, r provisioner.Resource, l *liv
 			o.Phase, o.Reason, o.Message = provisioner.PhasePending, reason, line(message)
 		}
 	}
+	if lost := lostDisk(l); lost != nil {
+		pending(reasonLeaving, lostBy(lost))
+	}
 	wishes, _ := k.wishes(r, n, args, objects, l)
 	for _, w := range wishes {
 		is := l.objects[w.key]

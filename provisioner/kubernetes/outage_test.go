@@ -2,12 +2,19 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
@@ -39,6 +46,84 @@ func TestNamespaceIsDeleted(t *testing.T) {
 	require.ErrorContains(t, err, "the namespace is being deleted")
 	drive(t, k.Deprovision, r, provisioner.PhaseAbsent)
 	require.Empty(t, w.objects("k8s-a", uuid.Nil))
+}
+
+// picky lets some requests through, and loses the others.
+type picky struct {
+	next http.RoundTripper
+	may  func(*http.Request) bool
+}
+
+func (f picky) RoundTrip(r *http.Request) (*http.Response, error) {
+	if f.may(r) {
+		return f.next.RoundTrip(r)
+	}
+	return nil, errNoRoute
+}
+
+func (f picky) WrappedRoundTripper() http.RoundTripper { return f.next }
+
+// A change that takes two requests, of which only the first arrives, is not held to be made.
+func TestHalfAChange(t *testing.T) {
+	t.Parallel()
+	all := maps.Clone(suiteTemplates)
+	all["deployment"] = strings.ReplaceAll(all["deployment"], "strategy: {type: Recreate}", "replicas: 1")
+	w := newWorld(t, written(t, all))
+	r := newResource(provisioner.RuntimeArgs{Slots: 1})
+	drive(t, w.open(t, "k8s-a").Reconcile, r, provisioner.PhaseReady)
+	w.paths = written(t, suiteTemplates)
+	r.Args = provisioner.Encode(provisioner.RuntimeArgs{Slots: 2})
+	sent := 0
+	w.via = func(next http.RoundTripper) http.RoundTripper {
+		return picky{next, func(r *http.Request) bool {
+			if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/deployments/") && !strings.Contains(r.URL.RawQuery, "dryRun") {
+				sent++
+				return sent == 1
+			}
+			return true
+		}}
+	}
+	k := w.open(t, "k8s-a")
+	for sent < 2 {
+		_, err := k.Reconcile(t.Context(), r)
+		require.True(t, err == nil || errors.Is(err, provisioner.ErrUnavailable), "%v", err)
+	}
+	w.via = nil
+	drive(t, w.open(t, "k8s-a").Reconcile, r, provisioner.PhaseReady)
+	d, err := w.Client.AppsV1().Deployments(w.Name).Get(t.Context(), "runtime-"+r.ProvisionID(), metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, appsv1.RecreateDeploymentStrategyType, d.Spec.Strategy.Type)
+	require.Equal(t, "2", d.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().String())
+}
+
+// A runtime that does not answer as it should is made and not ready, whatever its pods say.
+func TestPingFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, written(t, unmounted(t)))
+	var status atomic.Int64
+	w.answers = answering{&status}
+	k := w.open(t, "k8s-a")
+	r := newResource(provisioner.RuntimeArgs{Slots: 1})
+	for _, code := range []int64{0, http.StatusNotFound, http.StatusInternalServerError} {
+		status.Store(code)
+		o, err := driveToReason(t, k.Reconcile, r, reasonPing)
+		require.NoError(t, err)
+		require.Equal(t, provisioner.PhasePending, o.Phase)
+		require.Contains(t, o.Message, "http://node-"+r.ProvisionID()+".localhost")
+	}
+	status.Store(http.StatusOK)
+	drive(t, k.Reconcile, r, provisioner.PhaseReady)
+}
+
+// answering answers pings with a status; with 0 not at all.
+type answering struct{ status *atomic.Int64 }
+
+func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
+	code := int(a.status.Load())
+	if code == 0 {
+		return nil, errNoRoute
+	}
+	return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader("")), Request: r}, nil
 }
 
 // The API server ends and comes back while resources are made, changed and removed. Meanwhile it is the cluster that is to blame, and

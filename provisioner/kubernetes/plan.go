@@ -97,7 +97,7 @@ func (k *Kubernetes) planUpdate(ctx context.Context, n *notes, s step, anchor ty
 	if isConflict(err) {
 		return errMoved
 	}
-	if errors.Is(err, provisioner.ErrUnavailable) || ctx.Err() != nil {
+	if err != nil && !errors.Is(err, provisioner.ErrInvalid) && !errors.Is(err, provisioner.ErrNoCapacity) {
 		return err
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -30,4 +31,34 @@ func quotaDigest(quotas []unstructured.Unstructured, denied error) string {
 		h.Write(raw)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// leftOf is what a quota leaves of each resource that it limits.
+func leftOf(quota *unstructured.Unstructured) map[string]resource.Quantity {
+	amounts := func(field string) map[string]resource.Quantity {
+		texts, _, _ := unstructured.NestedStringMap(quota.Object, "status", field)
+		all := map[string]resource.Quantity{}
+		for name, text := range texts {
+			if q, err := resource.ParseQuantity(text); err == nil {
+				all[name] = q
+			}
+		}
+		return all
+	}
+	left, used := amounts("hard"), amounts("used")
+	for name, q := range left {
+		q.Sub(used[name])
+		left[name] = q
+	}
+	return left
+}
+
+// isRoomier reports whether more of anything is left than was, or something is limited no more.
+func isRoomier(was, now map[string]resource.Quantity) bool {
+	for name, before := range was {
+		if after, limited := now[name]; !limited || after.Cmp(before) > 0 {
+			return true
+		}
+	}
+	return false
 }

@@ -24,6 +24,10 @@ func standingOf(o *unstructured.Unstructured) standing {
 	if isLeaving(o) {
 		return standing{text: heldBy(o)}
 	}
+	known, _ := isKnown(o.GroupVersionKind())
+	if !known { // somebody's own kind, whatever it is called
+		return customStands(o)
+	}
 	switch o.GetKind() {
 	case "Deployment":
 		return deploymentStands(o)
@@ -39,9 +43,11 @@ func standingOf(o *unstructured.Unstructured) standing {
 		}
 		return standing{ready: true} // one that is not bound may wait for the first pod that needs it, and what needs it says so
 	}
-	if known, _ := isKnown(o.GroupVersionKind()); known {
-		return standing{ready: true}
-	}
+	return standing{ready: true}
+}
+
+// customStands is by the conditions that most kinds have: Ready, or else Available, or else none.
+func customStands(o *unstructured.Unstructured) standing {
 	for _, name := range []string{"Ready", "Available"} {
 		if condition(o, name) != nil {
 			return conditionStands(o, name)
@@ -102,6 +108,14 @@ func setStands(o *unstructured.Unstructured) standing {
 	return s
 }
 
+// hasAllPods reports whether a workload has as many pods as it is to have.
+func hasAllPods(o *unstructured.Unstructured) bool {
+	if o.GetKind() == "DaemonSet" {
+		return observed(o) && number(o, 0, "status", "currentNumberScheduled") >= number(o, 0, "status", "desiredNumberScheduled")
+	}
+	return observed(o) && number(o, 0, "status", "replicas") >= number(o, 1, "spec", "replicas")
+}
+
 func jobStands(o *unstructured.Unstructured) standing {
 	if c := condition(o, "Failed"); c != nil && c.status == "True" {
 		return standing{broken: titleOf(o) + " has failed: " + c.message}
@@ -129,7 +143,7 @@ func conditionStands(o *unstructured.Unstructured, name string) standing {
 func observed(o *unstructured.Unstructured) bool {
 	seen, told, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
 	if !told {
-		return o.GetKind() != "Deployment" && o.GetKind() != "StatefulSet" && o.GetKind() != "DaemonSet"
+		return o.GroupVersionKind().Group != "apps" || !workloads[o.GetKind()]
 	}
 	return seen >= o.GetGeneration()
 }

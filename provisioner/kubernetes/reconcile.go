@@ -86,7 +86,10 @@ func (k *Kubernetes) finishLeaving(ctx context.Context, r *provisioner.Resource,
 	if err != nil || l == nil {
 		return o, err
 	}
-	n.Leaving = ""
+	if o, err := k.keepDisks(ctx, n, l); err != nil || o.Phase != "" {
+		return o, err
+	}
+	n.Leaving, n.Kinds = "", nil
 	n.newToken()
 	return provisioner.Observation{Phase: provisioner.PhasePending}, nil
 }
@@ -167,6 +170,9 @@ func isOrphan(o *unstructured.Unstructured, l *live) bool {
 // converge takes the steps that can be taken now from how things stand.
 func (k *Kubernetes) converge(ctx context.Context, r *provisioner.Resource, n *notes, args provisioner.RuntimeArgs, objects []Object, l *live) (provisioner.Observation, error) {
 	n.Asked = ""
+	if lost := lostDisk(l); lost != nil { // what is on it lasts as long as the pods that use it: nothing is done to them
+		return provisioner.Observation{Phase: provisioner.PhasePending, Reason: reasonLeaving, Message: line(lostBy(lost))}, nil
+	}
 	wishes, later := k.wishes(*r, n, args, objects, l)
 	steps, again := k.steps(n, wishes, l)
 	grown, notYet := growths(objects, l)

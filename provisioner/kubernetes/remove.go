@@ -28,7 +28,7 @@ func (k *Kubernetes) Hibernate(ctx context.Context, r *provisioner.Resource) (pr
 		case err != nil:
 			return provisioner.Observation{Phase: provisioner.PhaseUnknown}, fmt.Errorf("look: %w", err)
 		case len(left(l, false)) > 0:
-			n.Leaving = provisioner.PhaseHibernated // and it is stored before anything is deleted
+			n.leave(provisioner.PhaseHibernated, l) // and it is stored before anything is deleted
 			return provisioner.Observation{Phase: provisioner.PhasePending}, nil
 		}
 	}
@@ -36,16 +36,10 @@ func (k *Kubernetes) Hibernate(ctx context.Context, r *provisioner.Resource) (pr
 	if err != nil || l == nil {
 		return o, err
 	}
-	if n.Leaving == provisioner.PhaseAbsent {
-		n.newToken()
-		for _, v := range l.volumes() { // a worker may have a delete of it still to send: then it has another version
-			patch := map[string]any{"metadata": conditions(v, "annotations", map[string]any{annotationKept: n.Write})}
-			if _, err := k.cluster.merge(ctx, v, patch); err != nil {
-				return provisioner.Observation{Phase: provisioner.PhaseUnknown}, err
-			}
-		}
+	if o, err := k.keepDisks(ctx, n, l); err != nil || o.Phase != "" {
+		return o, err
 	}
-	n.Leaving, n.Parked, n.Anchor, n.Quotas = "", true, "", ""
+	n.Leaving, n.Kinds, n.Parked, n.Anchor, n.Quotas = "", nil, true, "", ""
 	n.Contests = nil // what is made anew may be left alone by others
 	for key := range n.Seen {
 		if !strings.HasPrefix(key, volumePrefix) {
@@ -53,6 +47,25 @@ func (k *Kubernetes) Hibernate(ctx context.Context, r *provisioner.Resource) (pr
 		}
 	}
 	return provisioner.Observation{Phase: provisioner.PhaseHibernated}, nil
+}
+
+// keepDisks writes the disks of what was to be deleted, and is not any more: a worker may have a delete of one still to send, and it has
+// another version then. The phase is empty once all are written.
+func (k *Kubernetes) keepDisks(ctx context.Context, n *notes, l *live) (o provisioner.Observation, err error) {
+	if n.Leaving != provisioner.PhaseAbsent {
+		return o, nil
+	}
+	n.newToken()
+	for _, v := range l.volumes() {
+		_, err := k.cluster.merge(ctx, v, map[string]any{"metadata": conditions(v, "annotations", map[string]any{annotationKept: n.Write})})
+		switch {
+		case isConflict(err), isGone(err):
+			return provisioner.Observation{Phase: provisioner.PhasePending, Reason: reasonLeaving, Message: titleOf(v) + " changes while it is kept"}, nil
+		case err != nil:
+			return provisioner.Observation{Phase: provisioner.PhaseUnknown}, err
+		}
+	}
+	return o, nil
 }
 
 // Deprovision removes everything, the disks last. It needs the id and the type alone.
@@ -67,7 +80,7 @@ func (k *Kubernetes) Deprovision(ctx context.Context, r *provisioner.Resource) (
 		case err != nil:
 			return provisioner.Observation{Phase: provisioner.PhaseUnknown}, fmt.Errorf("look: %w", err)
 		case len(left(l, true)) > 0:
-			n.Leaving = provisioner.PhaseAbsent // and it is stored before anything is deleted
+			n.leave(provisioner.PhaseAbsent, l) // and it is stored before anything is deleted
 			n.save(r)
 			return provisioner.Observation{Phase: provisioner.PhasePending}, nil
 		}

@@ -132,6 +132,8 @@ func TestSameObjects(t *testing.T) {
 	for _, path := range templates(t, "testdata/cases/same-objects") {
 		got := mustRender(t, mustRead(t, map[string]string{"deployment": path}), args)[0]
 		require.Empty(t, cmp.Diff(typed(t, want.Object, want), typed(t, got.Object, got)), path)
+		one, other := newWish(want.Unstructured), newWish(got.Unstructured)
+		require.Equal(t, one.mark(""), other.mark(""), path)
 	}
 	set := templates(t, "testdata/sets/tenant-database")
 	unix := map[string]string{}

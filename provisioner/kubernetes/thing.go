@@ -27,6 +27,7 @@ type thing struct {
 	still    bool      // its kind has no way to come to be ready: it is when it is there
 	waits    string    // for what it waits that is not ready
 	works    bool      // pods are made for it
+	dumb     bool      // it lacks pods, and only events say why: somebody has to ask
 	fault    string    // of a pod: why it does not run
 	passes   time.Time // until when that fault is expected to pass by itself
 	bound    bool      // a disk that is there
@@ -78,6 +79,7 @@ func (k *Kubernetes) thingOf(o *unstructured.Unstructured) (*thing, bool) {
 			t.capacity = has.String()
 		}
 	}
+	t.dumb = t.works && o.GetKind() != "Deployment" && !t.ready && !hasAllPods(o)
 	if c := condition(o, "ReplicaFailure"); c != nil && c.status == "True" {
 		refused := refusedPods(o, c.message)
 		t.fault, t.full = refused.reason, refused.reason == reasonQuota

@@ -33,8 +33,9 @@ func size(o *unstructured.Unstructured, path []string) *resource.Quantity {
 	return &q
 }
 
-// keepSize has a disk not shrink: it asks for what it asks for now, if that is more. What it could not grow to is taken back. A cluster
-// lets only a disk grow that is bound; later says of one that is not that it will have to.
+// keepSize has a disk not shrink: it asks for what it asks for now, if that is more. What it has not grown to yet is taken back: a cluster
+// lets a disk ask for less, down to just above what it has. It lets only a disk grow that is bound; later says of one that is not that it
+// will have to.
 func keepSize(w *wish, was *unstructured.Unstructured) (later string) {
 	want, asked, has := size(w.Unstructured, pathRequest), size(was, pathRequest), size(was, pathCapacity)
 	if want == nil || asked == nil || want.Cmp(*asked) == 0 {
@@ -45,8 +46,8 @@ func keepSize(w *wish, was *unstructured.Unstructured) (later string) {
 		return ""
 	case want.Cmp(*asked) > 0:
 		later = fmt.Sprintf("%s can grow from %s to %s once it is bound", titleOf(was), asked, want)
-	case has != nil && asked.Cmp(*has) > 0 && want.Cmp(*has) > 0 && growthFailed(was):
-		return "" // a cluster takes it back to what is more than there is
+	case has != nil && want.Cmp(*has) > 0:
+		return ""
 	}
 	if unstructured.SetNestedField(w.Object, asked.String(), pathRequest...) == nil {
 		w.sum()
@@ -58,19 +59,6 @@ func keepSize(w *wish, was *unstructured.Unstructured) (later string) {
 func isBound(o *unstructured.Unstructured) bool {
 	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
 	return phase == "Bound"
-}
-
-// growthFailed reports whether the storage said that it can not make a disk as large as was asked for.
-func growthFailed(o *unstructured.Unstructured) bool {
-	status, _, _ := unstructured.NestedString(o.Object, "status", "allocatedResourceStatuses", "storage")
-	if status == "ControllerResizeInfeasible" || status == "NodeResizeInfeasible" {
-		return true
-	}
-	c := condition(o, "ControllerResizeError")
-	if c == nil {
-		c = condition(o, "NodeResizeError")
-	}
-	return c != nil && c.status == "True"
 }
 
 // cannotGrow says of a disk that may not be changed what it has and what was asked for.
@@ -85,6 +73,21 @@ func cannotGrow(s step, err error) error {
 	class, _, _ := unstructured.NestedString(s.was.Object, "spec", "storageClassName")
 	return &failing{class: provisioner.ErrInvalid, cause: err, text: line(fmt.Sprintf(
 		"%s has %s and can not grow to %s: storage class %q does not allow it; it is kept as it is: %v", titleOf(s.was), has, want, class, err))}
+}
+
+// lostDisk is a disk that is on its way out; nil if none is.
+func lostDisk(l *live) *unstructured.Unstructured {
+	for _, disk := range l.volumes() {
+		if isLeaving(disk) {
+			return disk
+		}
+	}
+	return nil
+}
+
+// lostBy says why a disk is still there that somebody deleted, and what that means.
+func lostBy(disk *unstructured.Unstructured) string {
+	return heldBy(disk) + ": what is on it goes with it, and a new one is made then"
 }
 
 // config is how a runtime is reached, and what it has. Its disk is as large as the cluster says that it is, whatever was asked for.

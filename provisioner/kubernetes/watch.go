@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -78,7 +79,8 @@ func (c *cache) end() {
 	clear(c.later)
 }
 
-// watchKind watches one kind until ctx ends. A watch that is silent for long is made anew: a cluster says something each minute.
+// watchKind watches one kind until ctx ends. A watch that is silent for long is made anew: a cluster says something each minute, but for
+// events, whose watch is made anew where nothing happens.
 func (k *Kubernetes) watchKind(ctx context.Context, kind schema.GroupVersionKind, labels, fields string) {
 	for ctx.Err() == nil {
 		heard := make(chan struct{}, 1)
@@ -93,6 +95,12 @@ func (k *Kubernetes) watchKind(ctx context.Context, kind schema.GroupVersionKind
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
+			defer func() { // of one object that nobody thought of: who relies on nothing can still ask
+				if p := recover(); p != nil {
+					k.cache.fail(kind.GroupKind(), fmt.Errorf("panic: %v", p))
+					pause(running, defaults.KubernetesRetryMax)
+				}
+			}()
 			r.RunWithContext(running)
 		}()
 		silence := time.NewTimer(k.silence)
@@ -112,22 +120,34 @@ func (k *Kubernetes) watchKind(ctx context.Context, kind schema.GroupVersionKind
 	}
 }
 
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
 // source lists and watches a kind.
 func (k *Kubernetes) source(kind schema.GroupVersionKind, labels, fields string) kubecache.ListerWatcher {
-	failed := func(err error) error {
-		k.cache.fail(kind.GroupKind(), err)
+	// It is watched again once all of it was taken in, or a watch goes on from where another ended.
+	noted := func(err error, watched bool) error {
+		if err != nil || watched {
+			k.cache.fail(kind.GroupKind(), err)
+		}
 		return err
 	}
 	return &kubecache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector, o.FieldSelector = labels, fields
 			list, err := k.cluster.page(ctx, kind, o)
-			return list, failed(err)
+			return list, noted(err, false)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector, o.FieldSelector = labels, fields
 			w, err := k.cluster.watch(ctx, kind, o)
-			return w, failed(err)
+			return w, noted(err, o.SendInitialEvents == nil)
 		},
 	}
 }
@@ -248,12 +268,11 @@ func (s *store) Replace(all []any, _ string) error {
 		}
 	}
 	return s.locked(func(c *cache) {
+		c.kinds[s.kind.GroupKind()].err = nil
 		switch s.kind {
-		case kindEvent: // of the past
+		case kindEvent: // of the past: what it tells is asked for where it matters
 		case kindQuota:
-			for _, o := range whole {
-				c.quota(o, false)
-			}
+			c.allQuotas(whole)
 		default:
 			c.replace(s.kind.GroupKind(), things)
 		}

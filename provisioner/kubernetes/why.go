@@ -115,10 +115,16 @@ func (k *Kubernetes) why(ctx context.Context, r provisioner.Resource, unready, d
 	for i := range listed {
 		pods[i] = &listed[i]
 	}
+	var of *unstructured.Unstructured
 	for _, pod := range current(pods, unready) {
 		if c := podCause(pod); c.reason != "" && (best.reason == "" || c.fault && !best.fault) {
-			best = c
+			best, of = c, pod
 		}
+	}
+	if best.reason == corev1.PodReasonUnschedulable && best.passes.IsZero() {
+		said, err := k.scaling(ctx, of)
+		best.message += said
+		return best, err
 	}
 	asks := unready
 	if !best.passes.IsZero() { // they wait for a disk
@@ -127,8 +133,8 @@ func (k *Kubernetes) why(ctx context.Context, r provisioner.Resource, unready, d
 		return best, nil
 	}
 	for _, o := range asks {
-		if o.GetKind() == "Deployment" && len(pods) > 0 {
-			continue // it says by itself what its pods do not
+		if len(pods) > 0 && (o.GetKind() == "Deployment" || workloads[o.GetKind()] && hasAllPods(o)) {
+			continue // it says by itself what its pods do not, or what was said is over
 		}
 		c, err := k.eventCause(ctx, o)
 		if err != nil {
@@ -139,6 +145,27 @@ func (k *Kubernetes) why(ctx context.Context, r provisioner.Resource, unready, d
 		}
 	}
 	return best, nil
+}
+
+// scalings are the reasons of the events in which an autoscaler says what it makes of a pod that no node has room for, and our words for
+// them. They are no warnings.
+var scalings = map[string]string{"TriggeredScaleUp": "scale-up triggered", "NotTriggerScaleUp": "no scale-up"}
+
+// scaling is what an autoscaler said last of a pod that no node has room for.
+func (k *Kubernetes) scaling(ctx context.Context, pod *unstructured.Unstructured) (said string, err error) {
+	events, err := k.events(ctx, "type=Normal", pod)
+	for _, e := range events {
+		reason, _, _ := unstructured.NestedString(e.Object, "reason")
+		if words := scalings[reason]; words != "" {
+			message, _, _ := unstructured.NestedString(e.Object, "message")
+			_, what, long := strings.Cut(message, ": ") // "pod triggered scale-up: ..."
+			if !long {
+				what = message
+			}
+			said = "; " + words + ": " + what
+		}
+	}
+	return said, err
 }
 
 // current are the pods that run the images that are asked for now: those of an earlier version are about to go. If none does, somebody
@@ -173,20 +200,27 @@ func containers(tree map[string]any, path string) (all []string) {
 	return all
 }
 
-// eventCause is what the events of an object say went wrong last.
-func (k *Kubernetes) eventCause(ctx context.Context, o *unstructured.Unstructured) (cause, error) {
+// events are those of a type that are about an object, the last one last. There are none where they may not be read: what can be known is
+// known without.
+func (k *Kubernetes) events(ctx context.Context, which string, about *unstructured.Unstructured) ([]unstructured.Unstructured, error) {
 	in, err := k.cluster.resource(ctx, kindEvent)
 	if err != nil {
-		return cause{}, err
+		return nil, err
 	}
-	events, err := k.cluster.listOf(ctx, in, kindEvent.Kind, metav1.ListOptions{FieldSelector: "type=Warning,involvedObject.uid=" + string(o.GetUID())})
+	events, err := k.cluster.listOf(ctx, in, kindEvent.Kind, metav1.ListOptions{FieldSelector: which + ",involvedObject.uid=" + string(about.GetUID())})
 	if isDenied(err) {
-		return cause{}, nil // what can be known is known without
+		return nil, nil
 	}
+	slices.SortFunc(events, func(a, b unstructured.Unstructured) int { return cmp.Compare(lastSeen(&a), lastSeen(&b)) })
+	return events, err
+}
+
+// eventCause is what the events of an object say went wrong last.
+func (k *Kubernetes) eventCause(ctx context.Context, o *unstructured.Unstructured) (cause, error) {
+	events, err := k.events(ctx, "type=Warning", o)
 	if err != nil {
 		return cause{}, err
 	}
-	slices.SortFunc(events, func(a, b unstructured.Unstructured) int { return cmp.Compare(lastSeen(&a), lastSeen(&b)) })
 	for _, e := range slices.Backward(events) {
 		reason, _, _ := unstructured.NestedString(e.Object, "reason")
 		message, _, _ := unstructured.NestedString(e.Object, "message")
@@ -256,9 +290,9 @@ func podCause(o *unstructured.Unstructured) cause {
 	if pod.Status.Phase == corev1.PodFailed {
 		return say(cmp.Or(pod.Status.Reason, "Failed"), "%s", cmp.Or(pod.Status.Message, "it has failed"))
 	}
-	images := map[string]string{}
+	images, logs := map[string]string{}, map[string]bool{}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		images[c.Name] = c.Image
+		images[c.Name], logs[c.Name] = c.Image, c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError
 	}
 	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		switch last := s.LastTerminationState.Terminated; {
@@ -272,7 +306,11 @@ func podCause(o *unstructured.Unstructured) cause {
 			}
 			return say(reason, "container %s, image %s: %s", s.Name, images[s.Name], why)
 		case s.State.Terminated != nil && s.State.Terminated.ExitCode != 0:
-			return say(s.State.Terminated.Reason, "container %s, image %s: exited with %d: %s", s.Name, images[s.Name], s.State.Terminated.ExitCode, s.State.Terminated.Message)
+			last := s.State.Terminated.Message
+			if logs[s.Name] {
+				last = "see its log" // which may hold anything
+			}
+			return say(s.State.Terminated.Reason, "container %s, image %s: exited with %d: %s", s.Name, images[s.Name], s.State.Terminated.ExitCode, last)
 		}
 	}
 	for _, c := range pod.Status.Conditions {

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -72,6 +73,16 @@ func (k *Kubernetes) apply(ctx context.Context, n *notes, w wish, was *unstructu
 	o := k.conditioned(w, n.Write, was, anchor)
 	if via := throughRolling(o, was); via != nil {
 		between, err := k.cluster.apply(ctx, via, false)
+		if isConflict(err) {
+			return nil, errMoved
+		}
+		if err != nil {
+			return nil, err
+		}
+		o.SetResourceVersion(between.GetResourceVersion())
+	}
+	if via := throughReplicas(o, was); via != nil {
+		between, err := k.cluster.applyAs(ctx, managerOfReplicas, via, false)
 		if isConflict(err) {
 			return nil, errMoved
 		}
@@ -153,8 +164,11 @@ func throughRolling(o, was *unstructured.Unstructured) *unstructured.Unstructure
 	if o.GetKind() != "Deployment" || kind != "Recreate" || !there {
 		return nil
 	}
-	// All else stays as it is: pods would be replaced twice.
+	// All else stays as it is: pods would be replaced twice. So does our mark: if nothing comes after it, this is not what was asked for.
 	via := o.DeepCopy()
+	marks := via.GetAnnotations()
+	marks[annotationApplied] = was.GetAnnotations()[annotationApplied]
+	via.SetAnnotations(marks)
 	spec, ok := via.Object["spec"].(map[string]any)
 	if !ok {
 		return nil
@@ -163,5 +177,26 @@ func throughRolling(o, was *unstructured.Unstructured) *unstructured.Unstructure
 	if template, ok := at(was.Object, "spec")["template"]; ok {
 		spec["template"] = template
 	}
+	return via
+}
+
+// managerOfReplicas has what a template says no more of how many pods there are.
+const managerOfReplicas = Manager + "-replicas"
+
+// throughReplicas is what has to be applied, under another name, before we ask for a number of pods no more: a field goes with its last
+// owner, and one pod would be left of those that run.
+func throughReplicas(o, was *unstructured.Unstructured) *unstructured.Unstructured {
+	_, asked, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "replicas")
+	is, there, _ := unstructured.NestedInt64(was.Object, "spec", "replicas")
+	m := ours(was)
+	if asked || !there || is == 1 || !workloads[o.GetKind()] || m == nil || !strings.Contains(m.FieldsV1.GetRawString(), `"f:replicas":{}`) {
+		return nil
+	}
+	via := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": is}}}
+	via.SetGroupVersionKind(o.GroupVersionKind())
+	via.SetName(o.GetName())
+	via.SetNamespace(o.GetNamespace())
+	via.SetUID(o.GetUID())
+	via.SetResourceVersion(o.GetResourceVersion())
 	return via
 }
