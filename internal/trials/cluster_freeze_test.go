@@ -33,7 +33,7 @@ func TestKubernetesWorkersAsleep(t *testing.T) {
 	cases := map[string]struct {
 		first    change // what they are at; making if nil
 		sleepers []late
-		anchors  int // that may be left, made late of what is gone
+		anchors  int // that are left, made late of what is gone
 	}{
 		"Making": {anchors: 1, sleepers: []late{
 			{at("PATCH configmaps create"), []change{remove}},
@@ -203,7 +203,7 @@ func (c *cluster) others(asleep []*process, held [][]uuid.UUID, sleepers []late)
 	c.check()
 }
 
-// sweep removes what was made late of resources that are gone: so many anchors at most, which own nothing, and which the provisioner finds and
+// sweep removes what was made late of resources that are gone: so many anchors, which own nothing, and which the provisioner finds and
 // removes by their uids. All else is collected by the cluster.
 func (c *cluster) sweep(anchors int) {
 	c.t.Helper()
@@ -225,7 +225,7 @@ func (c *cluster) sweep(anchors int) {
 				only = only && strings.HasPrefix(o.Ref, "v1/ConfigMap/berth.")
 			}
 		}
-		return only && len(left) <= anchors
+		return only && len(left) == anchors
 	}, func() string {
 		raw, _ := json.Marshal(all)
 		return fmt.Sprintf("%d are of nothing that there is, of %s", len(left), raw)

@@ -30,7 +30,7 @@ var writes = []hold{
 	{When: answered, What: "DELETE configmaps"},
 }
 
-// Two of three workers are killed, again and again, at each kind of write to a cluster and between them, while 30 deployments are made,
+// Two of three workers are killed, again and again, at each kind of write to a cluster and between them, while deployments are made,
 // change their minds, and go.
 func TestKubernetesWorkersKilled(t *testing.T) {
 	t.Parallel()
@@ -38,7 +38,8 @@ func TestKubernetesWorkersKilled(t *testing.T) {
 	c.order.MaxWorkers = 10
 	end := c.guard()
 	workers := []*process{c.start(), c.start(), c.start()}
-	c.make(30)
+	many := some(30)
+	c.make(many)
 	for range times(1) {
 		for i := 0; i < len(writes)+2; i += 2 {
 			var r round // at any moment, in the end
@@ -54,7 +55,7 @@ func TestKubernetesWorkersKilled(t *testing.T) {
 			t.Logf("killed %s, and %s: taken over after %v", r[0], r[1], took)
 		}
 	}
-	require.Equal(t, 30, c.count(`SELECT count(*) FROM berth.deployments`))
+	require.Equal(t, many, c.count(`SELECT count(*) FROM berth.deployments`))
 
 	// And while they go.
 	r := round{{When: before, What: "DELETE deployments"}, {When: answered, What: "DELETE persistentvolumeclaims"}}

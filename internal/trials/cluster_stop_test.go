@@ -9,7 +9,7 @@ import (
 	"berth/provisioner/kubernetes/kubetest"
 )
 
-// The control plane is stopped, killed and hung, and comes back, while 30 deployments are made, change their minds and go. Nobody is
+// The control plane is stopped, killed and hung, and comes back, while deployments are made, change their minds and go. Nobody is
 // blamed for it, nothing is taken for gone that is not, and afterwards all is as it was wished.
 func TestKubernetesStopsUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -19,7 +19,8 @@ func TestKubernetesStopsUnderLoad(t *testing.T) {
 	end := c.guard(rule{"a deployment is blamed", `SELECT count(*) FROM berth.deployments WHERE state = 'errored'`})
 	c.start()
 	c.start()
-	c.make(30)
+	many := some(30)
+	c.make(many)
 	c.running()
 	c.check()
 	// None before: what it says is of this outage.
@@ -41,13 +42,13 @@ func TestKubernetesStopsUnderLoad(t *testing.T) {
 		c.check()
 		require.Zero(t, c.count(unanswered), outage.name)
 	}
-	require.Equal(t, 30, c.count(`SELECT count(*) FROM berth.deployments`))
+	require.Equal(t, many, c.count(`SELECT count(*) FROM berth.deployments`))
 
 	// Nothing is gone because nobody answers.
 	plane.Kill(t)
 	c.change((*lifecycle.Client).Delete, c.ids...)
 	c.until(func() bool { return c.count(unanswered) > 0 }, c.picture)
-	require.Equal(t, 30, c.count(`SELECT count(*) FROM berth.provisioner_resources`))
+	require.Equal(t, many, c.count(`SELECT count(*) FROM berth.provisioner_resources`))
 	plane.Start(t)
 	c.nothing()
 	end()

@@ -73,6 +73,7 @@ type cluster struct {
 	space   *kubetest.Namespace
 	objects dynamic.Interface
 	spec    func(kubeconfig string) json.RawMessage
+	paths   map[string]string    // of the templates
 	ids     []uuid.UUID          // deployments that nobody asked to delete
 	disks   map[uuid.UUID]string // the uids of the disks of resources
 	late    bool                 // an anchor may have been made late, of what is hibernated: it owns nothing, and waits to be used or deleted
@@ -81,6 +82,12 @@ type cluster struct {
 // newCluster makes a fleet of workers that reach the cluster as the administrator does, or whose requests can be held.
 func newCluster(t *testing.T, space *kubetest.Namespace, holdable bool) *cluster {
 	t.Helper()
+	return newClusterWithin(t, space, holdable, 2*time.Minute)
+}
+
+// newClusterWithin is newCluster with so much time for a deployment to run.
+func newClusterWithin(t *testing.T, space *kubetest.Namespace, holdable bool, timeout time.Duration) *cluster {
+	t.Helper()
 	d, err := dynamic.NewForConfig(space.Config)
 	require.NoError(t, err)
 	paths, folder := map[string]string{}, t.TempDir()
@@ -88,9 +95,9 @@ func newCluster(t *testing.T, space *kubetest.Namespace, holdable bool) *cluster
 		paths[key] = filepath.Join(folder, key+".yaml")
 		require.NoError(t, os.WriteFile(paths[key], []byte(text), 0o600))
 	}
-	c := &cluster{space: space, objects: d, disks: map[uuid.UUID]string{}, spec: func(kubeconfig string) json.RawMessage {
+	c := &cluster{space: space, objects: d, disks: map[uuid.UUID]string{}, paths: paths, spec: func(kubeconfig string) json.RawMessage {
 		return provisioner.Encode(map[string]any{
-			"timeout_seconds": 120, "host": "http://node-*.localhost", "namespace": space.Name, "image": "registry.example.test/runtime",
+			"timeout_seconds": int(timeout.Seconds()), "host": "http://node-*.localhost", "namespace": space.Name, "image": "registry.example.test/runtime",
 			"template_paths": paths, "kubeconfig_path": kubeconfig, "ping_path": "", "qps": 10_000, "burst": 10_000,
 			"slot": provisioner.Slot{CPU: 1, MemoryGB: 1, StorageGB: 1},
 		})

@@ -2,6 +2,7 @@ package trials
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,6 +45,8 @@ type order struct {
 	MaxWorkers int
 	Deaf       bool // its backends do not listen when a call is ended
 	OldClock   bool // the clock that decides whether it may act does not move
+	Version    string
+	Rollout    float64 // resources a second that a changed configuration is brought to; 0: it announces none
 }
 
 // A backend is one that workers have configured.
@@ -143,7 +146,7 @@ func (w *worker) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	configured := map[string]provisioner.Provisioner{}
+	configured, digests := map[string]provisioner.Provisioner{}, map[string]string{}
 	var known []lifecycle.Configured
 	for name, b := range w.Backends {
 		p, err := w.backend(pool, name, b)
@@ -151,13 +154,18 @@ func (w *worker) run(ctx context.Context) (err error) {
 			return err
 		}
 		configured[name] = p
+		if print, ok := p.Provisioner.(interface{ Fingerprint() string }); ok && w.Rollout > 0 {
+			digests[name] = print.Fingerprint()
+		}
 		defer p.Close()
 		known = append(known, lifecycle.Configured{Name: name, Type: b.Type, Info: p.Info()})
 	}
 	if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return client.RegisterProvisioners(ctx, tx, known, w.Default) }); err != nil {
 		return err
 	}
-	c := reconcile.Config{Pool: pool, Lifecycle: client, Provisioners: configured, Logger: w.log, Version: "trial"}
+	c := reconcile.Config{
+		Pool: pool, Lifecycle: client, Provisioners: configured, Digests: digests, RolloutRate: w.Rollout, Logger: w.log, Version: cmp.Or(w.Version, "trial"),
+	}
 	if w.OldClock {
 		start := time.Now()
 		c.Now = func() time.Time { return start }
