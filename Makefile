@@ -10,6 +10,8 @@ COUNT ?= 20
 SOAK ?= 3
 PKG ?= ./...
 
+# The tests of these packages run a Kubernetes control plane, which is built first.
+PLANE = $(if $(filter ./... ./provisioner/... ./provisioner/kubernetes% ./internal/... ./internal/trials% ./cmd/...,$(PKG)),testkube)
 TEST = @GO="$(GO)" tools/test.sh "$(PKG)"
 
 BUILD = CGO_ENABLED=0 $(GO) build -trimpath -o bin/worker ./cmd/worker
@@ -24,20 +26,16 @@ demo: ## Show it at work on a private Postgres, then serve until Ctrl-C (ARGS="-
 	@$(BUILD) && exec bin/worker dev $(ARGS)
 
 .PHONY: test
-test: ## Run all tests but those on a Kubernetes control plane (PKG=./reconcile for one package)
-	$(TEST) -short -timeout 20m
+test: $(PLANE) ## Run all tests (PKG=./reconcile for one package)
+	$(TEST) -short -timeout 30m
 
 .PHONY: race
-race: ## The same under the race detector, nothing from the cache
+race: $(PLANE) ## The same under the race detector, nothing from the cache
 	$(TEST) -short -race -count=1 -timeout 40m
-
-.PHONY: test-kube
-test-kube: testkube vet-testkube ## Run all tests of the packages that use the control plane (ARGS=-race)
-	@GO="$(GO)" tools/test.sh "./provisioner/kubernetes/... ./internal/trials" -timeout 60m $(ARGS)
 
 .PHONY: soak
 soak: export BERTH_SOAK = $(SOAK)
-soak: testkube ## Run all tests again and again under the race detector, the trials of whole workers longer (COUNT=20 SOAK=3)
+soak: $(PLANE) ## Run all tests again and again under the race detector, some of them at more length (COUNT=20 SOAK=3)
 	$(TEST) -race -count=$(COUNT) -failfast -timeout 24h
 
 .PHONY: bench
@@ -73,7 +71,7 @@ lint: ## Lint, the import arrows and the formatting included
 	$(GOLANGCI) run ./...
 
 .PHONY: check
-check: check-generated check-format vet lint check-arrows check-compose race ## Run all that CI runs
+check: check-generated check-format vet vet-testkube lint check-arrows check-compose race ## Run all that CI runs
 
 # The parts of `check`, for CI and for when one of them failed.
 

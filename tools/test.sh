@@ -8,7 +8,7 @@ go=${GO:-go} # may be several words, as PACKAGES may
 patterns=$1
 shift
 all=$($go list $patterns) || exit
-control=$($go list ./provisioner/kubernetes/... ./internal/trials) || exit
+control=$($go list ./provisioner/kubernetes/... ./cmd/worker/bench ./internal/trials) || exit
 without=$(grep -vxF "$control" <<<"$all")
 with=$(grep -xF "$control" <<<"$all")
 status=0

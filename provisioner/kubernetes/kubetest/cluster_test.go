@@ -55,7 +55,6 @@ func TestOneNamespaceForEachTest(t *testing.T) {
 }
 
 func TestNamespaceGoesWithItsTest(t *testing.T) {
-	leaveOut(t)
 	t.Parallel()
 	var n *Namespace
 	t.Run("Inner", func(t *testing.T) { n = New(t) })

@@ -1,8 +1,7 @@
-//go:build testkube
-
-package main
+package bench
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,16 +12,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"berth/internal/postgres"
 	"berth/provisioner/kubernetes/kubetest"
 )
 
-// onCluster measures on a control plane.
-func onCluster(t *testing.T, c *kubetest.Cluster, templates string, more ...string) result {
+const benched = "../../../examples/kubernetes/runtime"
+
+// onCluster measures on a control plane, at sizes that show that it can be measured.
+func onCluster(t *testing.T, o ClusterOptions, names ...string) (said string, err error) {
 	t.Helper()
-	return worker(t.Context(), nil, append([]string{"bench", "--quick", "--no-fsync", "--kubeconfig", c.Kubeconfig, "--templates", templates}, more...)...)
+	c, err := OpenCluster(t.Context(), o)
+	if err != nil {
+		return "", err
+	}
+	defer func() { require.NoError(t, c.Close()) }()
+	server, err := postgres.Start(t.Context(), postgres.Options{Name: "bench-test", Temporary: true, Settings: Settings})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, server.Close()) }()
+	var out bytes.Buffer
+	err = Run(t.Context(), server.URL, c, names, Quick, &out)
+	return out.String(), err
 }
 
-// left are the namespaces that the bench made and that are still there.
+// left are the namespaces that were made and are still there.
 func left(t *testing.T, c *kubetest.Cluster) (names []string) {
 	t.Helper()
 	list, err := c.Client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
@@ -35,26 +47,24 @@ func left(t *testing.T, c *kubetest.Cluster) (names []string) {
 	return names
 }
 
-const benched = "../../examples/kubernetes/runtime"
-
 // All measurements on a cluster run to their end, and leave nothing there.
-func TestBenchOnCluster(t *testing.T) {
+func TestOnCluster(t *testing.T) {
 	t.Parallel()
 	c := kubetest.Private(t, kubetest.Options{Nodes: 1})
-	r := onCluster(t, c, benched, "--only", "cluster-latency,cluster-rate,cluster-watch")
-	require.Zero(t, r.status, r.stderr)
+	said, err := onCluster(t, ClusterOptions{Kubeconfig: c.Kubeconfig, Templates: benched}, OnCluster()...)
+	require.NoError(t, err)
 	for _, line := range []string{
 		"cluster-latency of " + benched + ": Kubernetes v1.", "cluster-latency of a Deployment and a Service: ", "cluster-latency  median ",
 		"cluster-latency  kubectl", "cluster-rate  applied and watched one after another ", "cluster-watch  10 deployments made in ", "cluster-watch  heap in use ",
 		"cluster-watch  10 deployments observed, all healthy, median of 1: ", "with 0 requests to the cluster",
 	} {
-		require.Contains(t, r.stdout, line)
+		require.Contains(t, said, line)
 	}
 	require.Empty(t, left(t, c))
 }
 
 // They leave nothing when they fail, and nothing of theirs in a namespace that was named.
-func TestBenchTidiesUp(t *testing.T) {
+func TestTidiesUp(t *testing.T) {
 	t.Parallel()
 	c := kubetest.Private(t, kubetest.Options{Nodes: 1})
 	refused := t.TempDir() // by the cluster, for the name of a container
@@ -67,18 +77,16 @@ spec:
     spec:
       containers: [{name: Runtime_1, image: none}]
 `), 0o600))
-	r := onCluster(t, c, refused, "--only", "cluster-latency")
-	require.Equal(t, exitFailed, r.status, r.stderr)
-	require.Contains(t, r.stderr, "measure cluster-latency: apply Deployment ")
-	require.Contains(t, r.stderr, "containers[0].name")
+	_, err := onCluster(t, ClusterOptions{Kubeconfig: c.Kubeconfig, Templates: refused}, "cluster-latency")
+	require.ErrorContains(t, err, "measure cluster-latency: apply Deployment ")
+	require.ErrorContains(t, err, "containers[0].name")
 	require.Eventually(t, func() bool { return len(left(t, c)) == 0 }, time.Minute, 50*time.Millisecond)
 
 	n := c.Namespace(t)
-	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}}
-	_, err := n.Client.CoreV1().ConfigMaps(n.Name).Create(t.Context(), theirs, metav1.CreateOptions{})
+	_, err = n.Client.CoreV1().ConfigMaps(n.Name).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	r = onCluster(t, c, benched, "--only", "cluster-rate", "--namespace", n.Name)
-	require.Zero(t, r.status, r.stderr)
+	_, err = onCluster(t, ClusterOptions{Kubeconfig: c.Kubeconfig, Templates: benched, Namespace: n.Name}, "cluster-rate")
+	require.NoError(t, err)
 	_, err = n.Client.CoreV1().ConfigMaps(n.Name).Get(t.Context(), "theirs", metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
@@ -88,7 +96,6 @@ spec:
 		return err == nil && other == nil && another == nil && len(maps.Items)+len(pods.Items)+len(disks.Items) == 0
 	}, time.Minute, 50*time.Millisecond)
 
-	r = onCluster(t, c, benched, "--namespace", "none")
-	require.Equal(t, exitFailed, r.status)
-	require.Equal(t, "worker: --namespace: \"none\" is not there: make it, or leave the flag out to have one made\n", r.stderr)
+	_, err = onCluster(t, ClusterOptions{Kubeconfig: c.Kubeconfig, Templates: benched, Namespace: "none"}, "cluster-rate")
+	require.EqualError(t, err, `--namespace: "none" is not there: make it, or leave the flag out to have one made`)
 }
