@@ -213,7 +213,11 @@ func TestPauseBesideClaims(t *testing.T) {
 	ids := f.create(200)
 	<-calls
 	pauses["provisioner"][0](f, uuid.Nil)
-	f.none(`SELECT count(*) FROM berth.provisioner_resources WHERE fence IS NOT NULL`) // what was under way has ended
+	var paused time.Time
+	require.NoError(t, f.Pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&paused))
+	// What was under way has ended: claims that began before, and what they and others had claimed.
+	f.none(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start < $1`, paused)
+	f.none(`SELECT count(*) FROM berth.provisioner_resources WHERE fence IS NOT NULL`)
 	made := len(calls)
 	f.none(`SELECT count(*) FROM berth.river_job WHERE finalized_at IS NULL`)
 	require.Len(t, calls, made, "nothing was begun")

@@ -18,8 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long is waited for what has to come.
-const patience = 90 * time.Second
+// patience is how long is waited for what has to come. What takes longest are the jobs of killed workers: River takes them for stuck after
+// a minute and looks each half, and who looks may be among the killed.
+const patience = 3 * time.Minute
 
 // A process is a worker.
 type process struct {
