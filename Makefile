@@ -10,8 +10,6 @@ COUNT ?= 20
 SOAK ?= 3
 PKG ?= ./...
 
-# The tests of these packages run a Kubernetes control plane, which is built first.
-PLANE = $(if $(filter ./... ./provisioner/... ./provisioner/kubernetes% ./internal/... ./internal/trials% ./cmd/...,$(PKG)),testkube)
 TEST = @GO="$(GO)" tools/test.sh "$(PKG)"
 
 BUILD = CGO_ENABLED=0 $(GO) build -trimpath -o bin/worker ./cmd/worker
@@ -26,16 +24,22 @@ demo: ## Show it at work on a private Postgres, then serve until Ctrl-C (ARGS="-
 	@$(BUILD) && exec bin/worker dev $(ARGS)
 
 .PHONY: test
-test: $(PLANE) ## Run all tests (PKG=./reconcile for one package)
-	$(TEST) -short -timeout 30m
+test: export BERTH_TESTKUBE ?= none
+test: ## Run all tests but those on a Kubernetes control plane (PKG=./reconcile for one package)
+	$(TEST) -short -timeout 20m
 
 .PHONY: race
-race: $(PLANE) ## The same under the race detector, nothing from the cache
+race: export BERTH_TESTKUBE ?= none
+race: ## The same under the race detector, nothing from the cache
 	$(TEST) -short -race -count=1 -timeout 40m
+
+.PHONY: test-kube
+test-kube: testkube vet-testkube ## Run all tests of the packages that use the control plane, under the race detector
+	@GO="$(GO)" tools/test.sh "./provisioner/kubernetes/... ./cmd/worker/bench ./internal/trials" -short -race -count=1 -timeout 60m
 
 .PHONY: soak
 soak: export BERTH_SOAK = $(SOAK)
-soak: $(PLANE) ## Run all tests again and again under the race detector, some of them at more length (COUNT=20 SOAK=3)
+soak: testkube ## Run all tests again and again under the race detector, some of them at more length (COUNT=20 SOAK=3)
 	$(TEST) -race -count=$(COUNT) -failfast -timeout 24h
 
 .PHONY: bench

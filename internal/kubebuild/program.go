@@ -10,8 +10,11 @@ import (
 	"strings"
 )
 
-// Env names a program that was built elsewhere, to be used as it is.
-const Env = "BERTH_TESTKUBE"
+// Env names a program that was built elsewhere, to be used as it is. None in its place says that there is to be none.
+const (
+	Env  = "BERTH_TESTKUBE"
+	None = "none"
+)
 
 // Program returns the path of the program, which it builds first if it has to. It may be called by many processes at once; all but one
 // wait then. The source is looked for in the directories above the working directory. The error is one line.

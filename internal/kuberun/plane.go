@@ -52,6 +52,9 @@ type Plane struct {
 	kubeconfig string
 }
 
+// LeftOut reports whether BERTH_TESTKUBE says that there is to be no control plane.
+func LeftOut() bool { return os.Getenv(kubebuild.Env) == kubebuild.None }
+
 // Open builds the program if it has to, starts a control plane, and returns when it can be used. It takes seconds, and minutes where it has
 // to be built, of which logf is told. Close ends it; it also ends when this process does, however that ends. The error is one line.
 func Open(ctx context.Context, o Options, logf func(format string, args ...any)) (*Plane, error) {

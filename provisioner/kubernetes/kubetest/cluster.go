@@ -31,9 +31,18 @@ type Cluster struct {
 	made  atomic.Int64 // namespaces
 }
 
+// leaveOut leaves a test out where BERTH_TESTKUBE is none: to build the control plane takes minutes where it is not in the cache.
+func leaveOut(t testing.TB) {
+	t.Helper()
+	if kuberun.LeftOut() {
+		t.Skip("needs the control plane, and BERTH_TESTKUBE is none") //nolint:forbidigo // make test-kube runs it
+	}
+}
+
 // Private starts a control plane of the test's own, which it may stop, kill and hang. It takes seconds, and 400 MB of memory.
 func Private(t testing.TB, o Options) *Cluster {
 	t.Helper()
+	leaveOut(t)
 	c, err := open(o)
 	if err != nil {
 		t.Fatalf("kubetest: %v", err)

@@ -56,6 +56,7 @@ func TestOneNamespaceForEachTest(t *testing.T) {
 
 func TestNamespaceGoesWithItsTest(t *testing.T) {
 	t.Parallel()
+	leaveOut(t)
 	var n *Namespace
 	t.Run("Inner", func(t *testing.T) { n = New(t) })
 	is, err := n.Client.CoreV1().Namespaces().Get(t.Context(), n.Name, metav1.GetOptions{})
@@ -132,6 +133,7 @@ func beParent() {
 // TestEndsWithItsParent kills a process that uses a control plane.
 func TestEndsWithItsParent(t *testing.T) {
 	t.Parallel()
+	leaveOut(t)
 	for _, how := range []string{"running", "hung"} {
 		self, err := os.Executable()
 		require.NoError(t, err)
@@ -176,6 +178,7 @@ func dirExists(path string) bool {
 
 func TestFaultyStart(t *testing.T) {
 	t.Parallel()
+	leaveOut(t)
 	_, err := open(Options{CPU: "many"})
 	require.ErrorContains(t, err, `start the control plane: exit status 1: `)
 	require.ErrorContains(t, err, `"many"`)
