@@ -75,7 +75,7 @@ lint: ## Lint, the import arrows and the formatting included
 	$(GOLANGCI) run ./...
 
 .PHONY: check
-check: check-generated check-format vet vet-testkube lint check-arrows check-compose race ## Run all that CI runs
+check: check-generated check-format vet lint check-arrows check-compose race ## Run all that CI runs
 
 # The parts of `check`, for CI and for when one of them failed.
 

@@ -95,7 +95,7 @@ func TestNotOurs(t *testing.T) {
 func TestReplicasAreLeftToOthers(t *testing.T) {
 	t.Parallel()
 	texts := maps.Clone(unmounted(t))
-	texts["deployment"] = strings.ReplaceAll(texts["deployment"], "strategy: {type: Recreate}", "replicas: 3\n  strategy: {type: Recreate}")
+	texts["deployment"] = strings.ReplaceAll(texts["deployment"], "strategy: {type: Recreate}", "replicas: 3") // and it rolled before
 	w := newWorld(t, written(t, texts))
 	r := newResource(provisioner.RuntimeArgs{Slots: 1})
 	drive(t, w.open(t, "k8s-a").Reconcile, r, provisioner.PhaseReady)

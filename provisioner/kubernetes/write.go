@@ -71,25 +71,12 @@ func (k *Kubernetes) taken(ctx context.Context, o *unstructured.Unstructured) er
 // apply changes an object that is there, if it is still what was seen.
 func (k *Kubernetes) apply(ctx context.Context, n *notes, w wish, was *unstructured.Unstructured, anchor types.UID) (*unstructured.Unstructured, error) {
 	o := k.conditioned(w, n.Write, was, anchor)
-	if via := throughRolling(o, was); via != nil {
-		between, err := k.cluster.apply(ctx, via, false)
-		if isConflict(err) {
-			return nil, errMoved
-		}
-		if err != nil {
-			return nil, err
-		}
-		o.SetResourceVersion(between.GetResourceVersion())
+	// How many pods there are comes first: all that is applied after it says nothing of that.
+	if err := k.applyBefore(ctx, managerOfReplicas, throughReplicas(o, was), o); err != nil {
+		return nil, err
 	}
-	if via := throughReplicas(o, was); via != nil {
-		between, err := k.cluster.applyAs(ctx, managerOfReplicas, via, false)
-		if isConflict(err) {
-			return nil, errMoved
-		}
-		if err != nil {
-			return nil, err
-		}
-		o.SetResourceVersion(between.GetResourceVersion())
+	if err := k.applyBefore(ctx, Manager, throughRolling(o, was), o); err != nil {
+		return nil, err
 	}
 	is, err := k.cluster.apply(ctx, o, false)
 	if isConflict(err) {
@@ -100,6 +87,24 @@ func (k *Kubernetes) apply(ctx context.Context, n *notes, w wish, was *unstructu
 	}
 	n.note(w, is)
 	return is, nil
+}
+
+// applyBefore applies what has to come before an object, if anything has to. The object is then conditional on what came of it.
+func (k *Kubernetes) applyBefore(ctx context.Context, manager string, via, o *unstructured.Unstructured) error {
+	if via == nil {
+		return nil
+	}
+	via.SetUID(o.GetUID())
+	via.SetResourceVersion(o.GetResourceVersion())
+	is, err := k.cluster.applyAs(ctx, manager, via, false)
+	if isConflict(err) {
+		return errMoved
+	}
+	if err != nil {
+		return err
+	}
+	o.SetResourceVersion(is.GetResourceVersion())
+	return nil
 }
 
 // conditioned is a wish as it is applied to what is there.
@@ -196,7 +201,5 @@ func throughReplicas(o, was *unstructured.Unstructured) *unstructured.Unstructur
 	via.SetGroupVersionKind(o.GroupVersionKind())
 	via.SetName(o.GetName())
 	via.SetNamespace(o.GetNamespace())
-	via.SetUID(o.GetUID())
-	via.SetResourceVersion(o.GetResourceVersion())
 	return via
 }
