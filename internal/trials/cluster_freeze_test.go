@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"berth/lifecycle"
@@ -173,10 +172,7 @@ func (c *cluster) lull(first change, sleepers []late) (asleep []*process, held [
 // leased are the deployments that a worker works on.
 func (c *cluster) leased(worker uuid.UUID) []uuid.UUID {
 	c.t.Helper()
-	rows, err := c.Pool.Query(c.t.Context(), `SELECT deployment_id FROM berth.provisioner_resources WHERE leased_by = $1`, worker)
-	require.NoError(c.t, err)
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	require.NoError(c.t, err)
+	ids := c.listed(`SELECT deployment_id FROM berth.provisioner_resources WHERE leased_by = $1`, worker)
 	require.NotEmpty(c.t, ids)
 	return ids
 }

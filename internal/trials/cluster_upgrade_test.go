@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
@@ -65,7 +64,7 @@ func TestKubernetesUpgrades(t *testing.T) {
 	} {
 		c.template("deployment", step.template)
 		next(step.what)
-		c.change((*lifecycle.Client).Reconcile, c.resources()...)
+		c.change((*lifecycle.Client).Reconcile, c.listed(`SELECT id FROM berth.provisioner_resources`)...)
 		c.none(`SELECT count(*) FROM berth.provisioner_resources WHERE claimed_generation < generation OR fence IS NOT NULL`)
 		require.Equal(t, pods, c.pods(), step.what)
 		require.Equal(t, writes, c.said("a request was answered"), step.what)
@@ -82,16 +81,6 @@ func TestKubernetesUpgrades(t *testing.T) {
 	}
 	c.clean()
 	end()
-}
-
-// resources lists all there are.
-func (c *cluster) resources() []uuid.UUID {
-	c.t.Helper()
-	rows, err := c.Pool.Query(c.t.Context(), `SELECT id FROM berth.provisioner_resources`)
-	require.NoError(c.t, err)
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	require.NoError(c.t, err)
-	return ids
 }
 
 // template writes a template anew. Workers that run have read it.

@@ -233,7 +233,13 @@ func (f *fleet) running() {
 // deployments lists all there are.
 func (f *fleet) deployments() []uuid.UUID {
 	f.t.Helper()
-	rows, err := f.Pool.Query(context.Background(), `SELECT id FROM berth.deployments ORDER BY id`)
+	return f.listed(`SELECT id FROM berth.deployments ORDER BY id`)
+}
+
+// listed asks for ids.
+func (f *fleet) listed(sql string, args ...any) []uuid.UUID {
+	f.t.Helper()
+	rows, err := f.Pool.Query(context.Background(), sql, args...)
 	require.NoError(f.t, err)
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 	require.NoError(f.t, err)
